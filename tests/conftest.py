@@ -1,7 +1,5 @@
 """Shared fixtures: the real data where it is, a small simulated shop everywhere."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

@@ -1,7 +1,5 @@
 """Which package may import which, and what the imports must never allow."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Compiled code is kept between starts, and never stale."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

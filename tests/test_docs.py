@@ -1,7 +1,5 @@
 """What the pages name exists: modules, functions and files of the repository, links, options of the command line."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import re

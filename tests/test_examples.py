@@ -1,7 +1,5 @@
 """The notebooks in `examples` run from top to bottom, and what their cells end with can be shown."""
 
-from __future__ import annotations
-
 import ast
 import json
 from pathlib import Path

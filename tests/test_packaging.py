@@ -1,7 +1,5 @@
 """Pins agree, and the wheel carries what it needs."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

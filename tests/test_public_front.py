@@ -1,7 +1,5 @@
 """The public front is complete, sorted and real."""
 
-from __future__ import annotations
-
 import pytest
 
 import neatrec

@@ -1,7 +1,5 @@
 """The README keeps its word: its code runs, its commands run, its links lead to files."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """`neatrec.fit`: a notebook's way from orders to answers."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Records name the machine, the versions and the commit; real data comes from NEATREC_DATA."""
 
-from __future__ import annotations
-
 import json
 import platform
 import subprocess

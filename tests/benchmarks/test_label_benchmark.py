@@ -1,7 +1,5 @@
 """The peers of the speed benchmark do the same task as neatrec: on random orders all find the same labels."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What is fitted to measured runs: exponents and bytes come back from made data, and predictions are checked."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The service under real load; the record goes to benchmarks/results. Needs wrk."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

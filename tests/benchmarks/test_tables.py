@@ -1,7 +1,5 @@
 """The tables of the docs are those of the records, and every script and record backs something in the docs."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

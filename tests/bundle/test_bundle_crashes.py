@@ -1,7 +1,5 @@
 """Kills, full disks and read-only folders: the bundle is the old one or the new one, whole, and never lost."""
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil

@@ -1,7 +1,5 @@
 """Whatever is not byte for byte what was written is refused, with the name of the file."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Vectors as files for other tools."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bundles that an earlier version wrote still load and still give the same answers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

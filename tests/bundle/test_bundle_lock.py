@@ -1,7 +1,5 @@
 """One run at a time into one bundle; the lock of a dead run stops nobody."""
 
-from __future__ import annotations
-
 import json
 import logging
 import signal

@@ -1,7 +1,5 @@
 """A model into a bundle and out again, for every model; what the manifest says; where bundles may be written."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

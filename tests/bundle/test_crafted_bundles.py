@@ -1,7 +1,5 @@
 """Bundles whose hashes are right and whose content is not: refused by name, or every address answers below 500."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """`kill -9` while an embedding model trains, writes checkpoints and saves: nothing is lost, nothing loads wrong."""
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from pathlib import Path

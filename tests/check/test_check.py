@@ -1,7 +1,5 @@
 """`check`: counts that are right, suspects that are found, a power that scipy confirms."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Running the command line as a user would: its exit code and its two streams, in an empty folder."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

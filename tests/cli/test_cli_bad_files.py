@@ -1,7 +1,5 @@
 """Awkward files on the command line: an answer, or exit 2 and a sentence (an object with --json); never a traceback."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What every command keeps to: exit codes, streams, JSON errors, no traceback."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Failures on the command line: a sentence that names the cause and the next step; older output stays intact."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

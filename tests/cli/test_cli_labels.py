@@ -1,7 +1,5 @@
 """`neatrec labels` on the command line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow.csv as pacsv

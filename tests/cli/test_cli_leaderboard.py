@@ -1,7 +1,5 @@
 """`neatrec leaderboard` on the command line: JSON, models and external scores, mistakes, resuming after a kill."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

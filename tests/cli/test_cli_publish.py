@@ -1,7 +1,5 @@
 """`neatrec train --rewrite-table`, `publish` and `export`: what they print and their exit codes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The commands of docs/how-to/recency.md."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`neatrec recommend`, `show` and `config`: answers from a bundle, near names, the models and their parameters."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """`neatrec report`, `verify` and `reproduce` on the command line."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """`neatrec train --stream`: the same model from shards on disk, and nothing left beside the bundle."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

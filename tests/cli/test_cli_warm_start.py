@@ -1,7 +1,5 @@
 """`neatrec train --warm-start`: the older bundle's model goes on, and the drift is said."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Both engines count what the definition says, to the bit."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The engines keep to their means: giant baskets, little memory, light imports."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import weakref

@@ -1,7 +1,5 @@
 """The numbers of the Instacart train orders."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

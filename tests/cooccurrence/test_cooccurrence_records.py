@@ -1,7 +1,5 @@
 """The records of counting refuse what they cannot mean, and answer for single queries."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

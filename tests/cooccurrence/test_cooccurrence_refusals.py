@@ -1,7 +1,5 @@
 """What cannot be counted is refused with a sentence that says what to do."""
 
-from __future__ import annotations
-
 import logging
 import re
 

@@ -1,7 +1,5 @@
 """The prior of lifts: fitted to a part of very many pairs, widened by what changes between periods."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Baskets that count less with their age: against a plain reference, by engine, with customers and strata."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Splits: who trains, who tests, and that nobody does both."""
 
-from __future__ import annotations
-
 from datetime import date, datetime
 
 import numpy as np

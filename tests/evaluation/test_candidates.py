@@ -1,7 +1,5 @@
 """Candidate sets: who competes, in which order, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

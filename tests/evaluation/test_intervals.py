@@ -1,7 +1,5 @@
 """Intervals of means over label records, which share items, and by resampling what is independent; paired tests."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from benchmarks.interval_coverage import Population, coverage, leaderboard_intervals

@@ -1,7 +1,5 @@
 """The label-free measures: held-out lift and basket completion."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

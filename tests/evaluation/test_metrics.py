@@ -1,7 +1,5 @@
 """Hit rate, NDCG and reciprocal rank equal their plain definitions, ties included."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

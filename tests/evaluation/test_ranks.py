@@ -1,7 +1,5 @@
 """Ranks equal a plain count of who scores higher and who scores the same; NaN and wrong shapes are refused by name."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

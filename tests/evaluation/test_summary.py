@@ -1,7 +1,5 @@
 """Means, macro means, seeds, tests and slices from ranks."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The task guards against leaks, is the same for every model, and results can be recomputed from saved ranks."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 
 import numpy as np

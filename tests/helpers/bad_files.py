@@ -3,8 +3,6 @@
 `BAD_FILES` serves the tests of the sources and those of the command line.
 """
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Callable, Mapping
 from pathlib import Path

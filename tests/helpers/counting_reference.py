@@ -1,7 +1,5 @@
 """Pair counting as its definition reads: plain Python, slow, obvious. And random shops to count."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from itertools import combinations
 

@@ -4,8 +4,6 @@ Run as a script it imports everything once and then forks a child for each line 
 comes in; the child says its process id and the phases it goes through.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -1,7 +1,5 @@
 """A shop whose baskets have times and stores: pairs that go together, and pairs that a month or a store explains."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

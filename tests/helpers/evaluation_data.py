@@ -1,7 +1,5 @@
 """Small shops for the tests of the evaluation: random baskets, and models whose scores are given."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """Order exports as shop systems write them, of a simulated supermarket: `python tests/helpers/exports.py FOLDER`."""
 
-from __future__ import annotations
-
 import csv
 import sys
 from collections.abc import Callable, Iterable, Iterator

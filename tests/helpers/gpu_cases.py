@@ -1,7 +1,5 @@
 """What the tests of the GPU kernels share: a sentence where there is no GPU, and units trained one after the other."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

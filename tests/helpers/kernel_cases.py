@@ -1,7 +1,5 @@
 """Small tables, shards and settings for the kernel tests; models compared bit by bit."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`neatrec ARGUMENTS` whose process of rank 1 kills itself once, in the third epoch; KILL_FILE marks that it has."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

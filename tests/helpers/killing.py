@@ -1,7 +1,5 @@
 """Starting a worker and killing its children in a phase that is chosen."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

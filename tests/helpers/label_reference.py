@@ -1,7 +1,5 @@
 """Both protocols as their definitions read: plain Python over dictionaries, slow, obvious. And random shops."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import combinations
 

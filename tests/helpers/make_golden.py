@@ -3,8 +3,6 @@
 They are written once for each format version and never again: that they still load is the point.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A shop in which the name of an item tells what it goes with, and one item of each kind has never been bought."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The meaning of the evaluation in plain Python: slow, obvious, and what the fast code is compared with."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """A PostgreSQL of the tests' own, in a temporary folder: started once per session, gone afterwards."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """A small shop for the service: planted pairs, awkward ids, names that try to run as script, a new item."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

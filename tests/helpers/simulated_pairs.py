@@ -1,7 +1,5 @@
 """Plain counts of chosen pairs in simulated baskets, with what chance would give."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

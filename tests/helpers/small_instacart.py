@@ -1,7 +1,5 @@
 """A folder in the Instacart layout, small enough to reproduce the paper on in a second."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

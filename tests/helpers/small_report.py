@@ -1,7 +1,5 @@
 """A shop small enough to report on in a second, with names that try to break out of the page."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What every serving table must pass, wherever it was made."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from neatrec.models.base import Model

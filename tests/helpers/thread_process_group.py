@@ -1,7 +1,5 @@
 """A process group whose processes are threads of this one: tests of distributed training without torch."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """A small shop of our own whose right answers are known: each item of `PARTNERS` is bought with its partner."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

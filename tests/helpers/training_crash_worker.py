@@ -1,7 +1,5 @@
 """Trains an embedding model with checkpoints and saves it, again and again, until it is killed (see `crash_worker`)."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

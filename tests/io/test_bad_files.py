@@ -1,7 +1,5 @@
 """Every awkward file is read rightly, or refused with a sentence; nothing else ever comes out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

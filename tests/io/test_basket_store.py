@@ -1,7 +1,5 @@
 """The basket store: what imports add, what reading it gives, and that a killed import changes nothing."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 from collections import Counter

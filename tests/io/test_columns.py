@@ -1,7 +1,5 @@
 """Which column is which: given, guessed, or wrong with a suggestion."""
 
-from __future__ import annotations
-
 import logging
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """docs/how-to/databases.md keeps its word: its commands, SQL, TOML and Python run against a real PostgreSQL."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import sqlite3

@@ -1,7 +1,5 @@
 """Files at https:// and s3:// addresses: only when asked for, whole or refused."""
 
-from __future__ import annotations
-
 import http.server
 import shutil
 import socket

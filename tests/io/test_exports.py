@@ -1,7 +1,5 @@
 """Exports of shop systems are read without any option, and answered."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

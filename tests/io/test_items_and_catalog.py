@@ -1,7 +1,5 @@
 """Catalogues, variants, category paths."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd

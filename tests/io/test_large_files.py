@@ -1,7 +1,5 @@
 """Files larger than the memory the database may use."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import subprocess

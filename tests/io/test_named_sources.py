@@ -1,7 +1,5 @@
 """source.toml, the Instacart layout, Complete Journey, the supermarket."""
 
-from __future__ import annotations
-
 import gzip
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """docs/reference/own-data.md keeps its word."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """Baskets written out and read back are the same baskets, whatever the format, the row order or the number of files."""
 
-from __future__ import annotations
-
 import csv
 import random
 import tempfile

@@ -1,7 +1,5 @@
 """Rows left out, each with its reason; users, times and attributes of baskets."""
 
-from __future__ import annotations
-
 import csv
 import logging
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Shards on disk hold what `read_baskets` gives, whatever the order of the rows, and damage is refused by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

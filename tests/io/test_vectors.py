@@ -1,7 +1,5 @@
 """Vectors of items from a Parquet file: aligned with the catalogue, and refused with a sentence."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any

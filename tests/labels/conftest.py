@@ -1,7 +1,5 @@
 """The real baskets and their labels, read and made once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

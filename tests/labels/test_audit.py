@@ -1,7 +1,5 @@
 """The study of the labels, and how it is written."""
 
-from __future__ import annotations
-
 import csv
 import json
 from types import SimpleNamespace

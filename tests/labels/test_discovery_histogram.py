@@ -1,7 +1,5 @@
 """The bound from a histogram changes no discovery of Benjamini and Hochberg, whatever the p-values."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

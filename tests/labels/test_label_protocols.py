@@ -1,7 +1,5 @@
 """Both protocols against their definitions."""
 
-from __future__ import annotations
-
 import logging
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The record `Labels`: levels, table, JSON, hash."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

@@ -1,7 +1,5 @@
 """Strata: what differs between them makes no labels."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter, defaultdict
 from dataclasses import replace

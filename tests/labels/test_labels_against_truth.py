@@ -3,8 +3,6 @@
 The floors stand a little below what seeds 0 to 2 give (docs/reference/simulator.md has the table for seed 0).
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

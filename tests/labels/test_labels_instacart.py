@@ -1,7 +1,5 @@
 """Our numbers on the Instacart train orders; the published ones, to the digit, are checked with the reproduction."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The shuffle null: labels that chance alone makes."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The shuffle against its definition, and what it keeps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

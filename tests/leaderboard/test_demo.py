@@ -1,7 +1,5 @@
 """What the demo says about its models; the whole of it runs in the tests of the README."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

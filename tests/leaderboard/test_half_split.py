@@ -1,7 +1,5 @@
 """The half-split of the Instacart orders: the published counts, ceilings and hit rates, to the digits."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Ranking with ties, carts on one scale, and what an answer shows."""
 
-from __future__ import annotations
-
 import json
 from typing import NamedTuple
 

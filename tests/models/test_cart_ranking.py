@@ -1,7 +1,5 @@
 """`CartRanking` by counts is its formula; `bayes` chooses its settings on training baskets, each as if not counted."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 

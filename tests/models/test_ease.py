@@ -1,7 +1,5 @@
 """`ease` is its closed form, on every device, and sums its weights over a cart."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

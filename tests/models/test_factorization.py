@@ -1,7 +1,5 @@
 """`cf` and `bprmf` are the `implicit` library, and nothing around it changes the numbers."""
 
-from __future__ import annotations
-
 import logging
 import sys
 

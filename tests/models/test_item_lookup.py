@@ -1,7 +1,5 @@
 """Items and categories as people say them."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -3,8 +3,6 @@
 A new model joins by its name in the registry and a line in `SETTINGS`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from functools import cache

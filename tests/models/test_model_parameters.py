@@ -1,7 +1,5 @@
 """Parameters: types, bounds, text from a command line, presets."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

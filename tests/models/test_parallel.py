@@ -1,7 +1,5 @@
 """Work on slices of rows by several threads, and the limit on BLAS threads."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import threadpoolctl

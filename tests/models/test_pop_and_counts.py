@@ -1,7 +1,5 @@
 """The models made of counts, against counts and formulas written out in plain Python."""
 
-from __future__ import annotations
-
 import math
 from itertools import combinations
 

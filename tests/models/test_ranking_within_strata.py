@@ -1,7 +1,5 @@
 """Models that compare counts with expected ones do not put a pair first that a month or a store explains."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

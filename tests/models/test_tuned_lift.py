@@ -1,7 +1,5 @@
 """`shrunk-lift-tuned`: the strength is chosen inside the training baskets, and said."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Answers in databases: written again they are the same, and a reader never sees half of them."""
 
-from __future__ import annotations
-
 import json
 import socket
 import sqlite3

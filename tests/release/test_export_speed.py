@@ -1,7 +1,5 @@
 """50,000 items with ten answers each, for every target in less than ten seconds."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

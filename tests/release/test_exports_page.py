@@ -1,7 +1,5 @@
 """The page about exports keeps its word: its commands and its code run, on the demo's shop."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """Every night: a bundle goes live inside the gate, whole or not at all, and back."""
 
-from __future__ import annotations
-
 import errno
 import json
 import logging

@@ -1,7 +1,5 @@
 """Files that shop systems import, read again as their importers read them."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The serving table as files that other programs load."""
 
-from __future__ import annotations
-
 import csv
 import sqlite3
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The report in a real browser: three screens, nothing from outside, readable by everybody."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

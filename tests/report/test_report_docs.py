@@ -1,7 +1,5 @@
 """The page about the report: its code runs."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Figures: small, without scripts or outside addresses, in words for those who cannot see them."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from xml.etree import ElementTree

@@ -1,7 +1,5 @@
 """The folder of a report: whole or not there, never over something else."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tables as CSV, Markdown and LaTeX: the same numbers everywhere, names from data stay text."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

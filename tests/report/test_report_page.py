@@ -1,7 +1,5 @@
 """The page: self-contained, safe, readable by people, keyboards and screen readers."""
 
-from __future__ import annotations
-
 import re
 from html.parser import HTMLParser
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Sections: which models are named, which queries are shown, that no table of the audit is lost."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Verifying a report: altered files and altered numbers are found and named."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The paper's studies of models: three items, one dimension, the margin, the ablation, the comparison tables."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any

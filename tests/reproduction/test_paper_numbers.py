@@ -1,7 +1,5 @@
 """The file of the paper's numbers is whole."""
 
-from __future__ import annotations
-
 from neatrec.reproduction.published import paper_numbers
 
 MODELS = {"pop", "popco", "cf", "bprmf", "item2vec", "triple2vec", "neat", "neat-bpr"}

@@ -1,7 +1,5 @@
 """The reproduction: the paper's numbers from one file, ours computed, every row marked."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

@@ -1,7 +1,5 @@
 """Bundles of the small shop, and servers over them."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

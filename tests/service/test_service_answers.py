@@ -1,7 +1,5 @@
 """What the API answers."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The page in a real browser: by mouse, by keyboard alone, for everybody, with nothing from outside."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The pages about serving keep their word: their code runs against a server."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Editing the rules on the page: who may, what forged requests get, what is written, and that nothing is lost."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import logging

@@ -1,7 +1,5 @@
 """What the API refuses, and that it says why."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

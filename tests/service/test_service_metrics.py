@@ -1,7 +1,5 @@
 """What /metrics counts, and of which bundle."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

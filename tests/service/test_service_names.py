@@ -1,7 +1,5 @@
 """Names that callers choose: categories in any spelling, ids of any length."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from starlette.testclient import TestClient

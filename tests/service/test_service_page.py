@@ -1,7 +1,5 @@
 """The page as it leaves the server: every state, escaped, nothing inline, nothing from outside."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """All pairs with evidence: sorted, filtered, in pages, as CSV, new since the version before; one item."""
 
-from __future__ import annotations
-
 import csv
 import io
 import shutil

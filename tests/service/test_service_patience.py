@@ -1,7 +1,5 @@
 """Slow and vanished callers, and work that must not stop the others."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pictures of the products and links to them, by a template of addresses."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`neatrec serve` as a process: it starts, drains, shares work among workers, and keeps its key to itself."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What the shop decides: rules and what is available, read again when they change."""
 
-from __future__ import annotations
-
 from datetime import date, timedelta
 from pathlib import Path
 

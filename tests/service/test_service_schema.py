@@ -1,7 +1,5 @@
 """The API keeps what its OpenAPI document promises, whatever is asked."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Search by name: whole names, beginnings, typos; empty catalogues and odd letters are no trouble."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """The service answers within strata, and lists what they explain when asked."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

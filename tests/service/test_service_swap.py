@@ -1,7 +1,5 @@
 """A new bundle takes over while requests go on; a bad one does not."""
 
-from __future__ import annotations
-
 import errno
 import gc
 import logging

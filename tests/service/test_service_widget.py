@@ -1,7 +1,5 @@
 """The widget on the page of a mock shop whose content-security policy allows nothing inline and nothing foreign."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from html import escape
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """An approximate table: what it holds is right, what it misses is measured and recorded."""
 
-from __future__ import annotations
-
 import logging
 import re
 import sys

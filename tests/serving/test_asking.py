@@ -1,7 +1,5 @@
 """`recommend` and `neatrec recommend` with a serving table: evidence beside each answer, none below what is asked."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

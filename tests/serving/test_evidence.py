@@ -1,7 +1,5 @@
 """The evidence of a pair is what counting by hand gives, in numbers and in words."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations, pairwise

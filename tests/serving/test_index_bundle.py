@@ -1,7 +1,5 @@
 """The table in its bundle: written with the model, opened where it lies, refused when damaged, rewritten."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """The table holds what `Model.rank` answers, for every model there is."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 

@@ -1,7 +1,5 @@
 """What the simulated supermarket promises: its baskets, and that its truth is true."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What `supermarket:key=value,...` accepts and what it says when it does not."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

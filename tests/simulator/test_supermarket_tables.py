@@ -1,7 +1,5 @@
 """The tables and streams that the simulation draws from."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st

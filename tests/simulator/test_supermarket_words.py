@@ -1,7 +1,5 @@
 """The word tables of the simulated supermarket fit together, and its names are readable."""
 
-from __future__ import annotations
-
 import pytest
 
 from neatrec.simulator import supermarket

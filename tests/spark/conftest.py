@@ -1,7 +1,5 @@
 """One Spark session in local mode for all tests of this folder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The plain command, with Spark's settings as a user gets them: it counts, and it ends when Java ends."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

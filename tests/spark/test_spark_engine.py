@@ -1,7 +1,5 @@
 """Spark gives what the memory engine gives: pairs, margins, labels, chance and candidate sets."""
 
-from __future__ import annotations
-
 import os
 import signal
 from typing import Any

@@ -1,7 +1,5 @@
 """Spark reads a folder by itself: the labels of the embedded engine, in every number; bad files are named."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

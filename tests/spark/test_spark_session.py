@@ -1,7 +1,5 @@
 """What keeps Spark from starting is reported in a sentence that names it and the next step. No session is made here."""
 
-from __future__ import annotations
-
 import socket
 import sys
 from pathlib import Path

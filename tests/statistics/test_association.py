@@ -1,7 +1,5 @@
 """Association of two items from counts: against scipy, and at the edges."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Benjamini and Hochberg: against scipy, with the tests that were not given as p = 1."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

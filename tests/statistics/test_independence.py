@@ -1,7 +1,5 @@
 """Quasi-independence: against a dense fit of the whole table, and where plain fitting would not arrive."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

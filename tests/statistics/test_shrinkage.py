@@ -1,7 +1,5 @@
 """The lift prior: drawn lifts are covered within every range of counts, however pairs are picked by their counts."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """Poisson tails and intervals: against scipy, and against exact arithmetic where they are tiny."""
 
-from __future__ import annotations
-
 from decimal import Decimal, getcontext
 
 import numpy as np

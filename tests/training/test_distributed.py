@@ -1,7 +1,5 @@
 """What a launcher sets, and how torch is called, without torch."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """A half-life from `fit` and `train` to the bundle, its evidence in numbers and words, and the leaderboard."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Which bundles are as the default training makes them, so that `neatrec serve ORDERS` may use them again."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Several processes that train one model hold equal tables, lose no basket and end alike."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`torchrun -m neatrec train`: two processes over gloo, a killed process, Spark's TorchDistributor."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

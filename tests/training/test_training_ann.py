@@ -1,7 +1,5 @@
 """What keeps a model from an approximate table is said before the fit, not after it."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
