@@ -118,9 +118,7 @@ def installed(
     return neatrec
 
 
-def test_a_bare_install_trains_and_answers_and_names_the_extra_it_lacks(
-    wheel: Path, tmp_path: Path, cache: Path
-) -> None:
+def test_a_bare_install_trains_and_answers_and_names_the_extra_it_lacks(wheel: Path, tmp_path, cache: Path) -> None:
     neatrec = installed(str(wheel), tmp_path, cache)
     source = "supermarket:baskets=1000,items=100"
     for words in (("train", source, "--model", "shrunk-lift", "--out", "bundle"), ("recommend", "bundle", "1000")):

@@ -111,9 +111,7 @@ def serving(words: Iterable[str], folder: Path) -> Iterator[str]:
             process.terminate()
 
 
-def test_the_demo_prints_the_pairs_shown_in_at_most_fifteen_lines_and_attaches_its_report(
-    folder: Path, demo: subprocess.CompletedProcess[str]
-) -> None:
+def test_the_demo_prints_the_pairs_shown_in_at_most_fifteen_lines_and_attaches_its_report(folder, demo) -> None:
     printed = demo.stdout.splitlines()
     assert demo.stderr == ""
     assert len(printed) <= 15
@@ -122,7 +120,6 @@ def test_the_demo_prints_the_pairs_shown_in_at_most_fifteen_lines_and_attaches_i
     assert len(SHOWN) == 5
     assert not [line for line in SHOWN if line not in printed]
     attached = ServingTable.open(folder / "neatrec-demo" / "bundle").attachment
-    assert attached is not None
     assert "bayes" in {model["name"] for model in attached["leaderboard"]["models"]}
 
 

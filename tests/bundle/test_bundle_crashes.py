@@ -97,9 +97,7 @@ def test_a_crash_after_the_renames_leaves_the_new_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["exchange", "renames"])
-def test_readers_see_one_whole_version_while_it_is_replaced(
-    tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_readers_see_one_whole_version_while_it_is_replaced(tmp_path: Path, way: str, monkeypatch) -> None:
     if way == "renames":
         monkeypatch.setattr(place, "exchange", lambda *_: False)
     bundle = tmp_path / "bundle"
@@ -130,9 +128,7 @@ def test_readers_see_one_whole_version_while_it_is_replaced(
 
 
 @pytest.mark.parametrize("moved", ["put aside", "put aside and replaced", "removed and written again"])
-def test_a_reader_starts_again_when_the_folder_is_replaced(
-    tmp_path: Path, moved: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_starts_again_when_the_folder_is_replaced(tmp_path: Path, moved: str, monkeypatch) -> None:
     """The moments of a replacement by renames, one by one: the older manifest may be in sight before and after."""
     bundle, other = tmp_path / "bundle", tmp_path / "other"
     save(1, bundle)

@@ -27,7 +27,6 @@ with BundleLock(sys.argv[1]):
 def holder(bundle: Path) -> subprocess.Popen[str]:
     """Another process that holds the lock."""
     process = subprocess.Popen([sys.executable, "-c", HOLDER, str(bundle)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
     return process
 

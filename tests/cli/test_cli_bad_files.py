@@ -29,9 +29,7 @@ def test_most_of_them_can_be_given_on_the_command_line() -> None:
 
 
 @pytest.mark.parametrize("bad", FROM_THE_PROMPT, ids=lambda bad: bad.name)
-def test_awkward_file_from_the_prompt(
-    bad: BadFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_awkward_file_from_the_prompt(bad: BadFile, tmp_path: Path, monkeypatch, capfd) -> None:
     monkeypatch.chdir(tmp_path)
     code = exit_code_of(["check", bad.write(tmp_path), *words_for(bad, tmp_path), "--json"])
     out, err = capfd.readouterr()

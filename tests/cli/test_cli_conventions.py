@@ -161,9 +161,7 @@ def test_a_gate_that_says_no_is_exit_3_and_our_own_failure_exit_1(monkeypatch, c
     assert "--verbose" in printed.err
 
 
-def test_an_end_of_file_inside_is_not_reported_as_an_interrupt(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_end_of_file_inside_is_not_reported_as_an_interrupt(monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
     def cut_off(*_: object, **__: object) -> None:
         raise EOFError("a file of ours is cut off")
 
@@ -184,7 +182,6 @@ def test_signals_end_with_their_exit_code(tmp_path: Path, number: int, code: int
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.stderr is not None
     try:
         while "shuffle 1" not in process.stderr.readline():
             assert process.poll() is None
@@ -268,9 +265,7 @@ def test_names_with_control_characters_are_escaped_in_json(neatrec, tmp_path: Pa
     ],
     ids=lambda arguments: arguments[0],
 )
-def test_tables_fit_80_columns_without_breaking_words(
-    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tables_fit_80_columns_without_breaking_words(arguments: list[str], tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     shown = {}
     for columns in (80, 300):
@@ -282,9 +277,7 @@ def test_tables_fit_80_columns_without_breaking_words(
     assert words[80] == words[300]
 
 
-def test_a_table_wraps_long_names_between_words(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_wraps_long_names_between_words(monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     name = "Stone Vale Extra Dish Soap with Lemon and Mint, 24 oz"
     print_table("Pairs", ["query", "goes with", "false-discovery"], [[name, name, "planted-complement"]])

@@ -113,9 +113,7 @@ def test_an_item_never_bought_is_answered_with_a_note(bundle: Path, capsys: pyte
         (["--include-explained", *GUESSES], "`--include-explained` must be left out, got True"),
     ],
 )
-def test_evidence_is_not_promised_by_a_bundle_without_any(
-    bundle: Path, words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_evidence_is_not_promised_by_a_bundle_without_any(bundle, words: list[str], sentence: str, capsys) -> None:
     assert exit_code_of(["recommend", str(bundle), "Tea", *words]) == 2
     said = capsys.readouterr()
     assert said.out == ""

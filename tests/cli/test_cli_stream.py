@@ -54,9 +54,7 @@ def assert_same(one: Model, other: Model) -> None:
 
 
 @pytest.mark.parametrize("name", ["neat", "triple2vec"])
-def test_a_streamed_fit_has_the_bits_of_one_in_memory_over_the_same_shards(
-    name: str, source: Path, tmp_path: Path
-) -> None:
+def test_a_streamed_fit_has_the_bits_of_one_in_memory_over_the_same_shards(name: str, source: Path, tmp_path) -> None:
     out = tmp_path / "bundle"
     words = ["train", str(source), *COLUMNS, "--out", str(out), "--model", name, *FIT, "--stream", "--no-index"]
     assert exit_code_of([*words, "--shard-lines", "1000"]) == 0
@@ -111,9 +109,7 @@ def test_validation_baskets_are_kept_out_of_each_shard(source: Path, tmp_path: P
         (["--stream", "--memory-limit", "much"], "`--memory-limit` must be a size such as 2GiB, got 'much'"),
     ],
 )
-def test_options_of_the_stream_are_checked(
-    options: list[str], sentence: str, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_of_the_stream_are_checked(options: list[str], sentence: str, source: Path, tmp_path, capsys) -> None:
     assert exit_code_of(["train", str(source), "--out", str(tmp_path / "bundle"), *options]) == 2
     assert sentence in capsys.readouterr().err
     assert not any(tmp_path.iterdir())
@@ -162,9 +158,7 @@ def test_a_disk_without_room_for_the_spill_is_named(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["orders.parquet"]
 
 
-def test_a_folder_of_somebody_else_is_not_removed(
-    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_of_somebody_else_is_not_removed(source: Path, tmp_path: Path, capsys) -> None:
     mine = tmp_path / "bundle.shards" / "mine.txt"
     mine.parent.mkdir()
     mine.write_text("dear")
@@ -177,9 +171,7 @@ def test_a_folder_of_somebody_else_is_not_removed(
     assert sorted(file.name for file in tmp_path.iterdir()) == ["bundle"]
 
 
-def test_a_damaged_file_leaves_the_older_bundle_and_nothing_else(
-    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_file_leaves_the_older_bundle_and_nothing_else(source: Path, tmp_path: Path, capsys) -> None:
     broken = tmp_path / "orders"
     broken.mkdir()
     for file in source.iterdir():

@@ -74,9 +74,7 @@ def test_vectors_are_read_and_bad_ones_refused(tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize("options", [["--model", "bayes"], [*QUICK[:-1], "--reproducible"]], ids=["bayes", "neat"])
-def test_equal_trainings_have_one_content_hash(
-    options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_equal_trainings_have_one_content_hash(options: list[str], tmp_path: Path, monkeypatch) -> None:
     """The serving table included, at another time and by another number of threads."""
 
     class Clock(datetime):
@@ -214,9 +212,7 @@ def test_mistakes_are_named_before_any_work(options: list[str], sentence: str, t
 
 
 @pytest.mark.parametrize("options", [[], ["--set", "window=20"]])
-def test_a_gpu_that_is_not_there_is_reported_before_any_work(
-    options: list[str], tmp_path: Path, monkeypatch, capsys
-) -> None:
+def test_a_gpu_that_is_not_there_is_reported_before_any_work(options: list[str], tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
     monkeypatch.setattr("neatrec.cli.options.SourceArguments.read", lambda source: pytest.fail("the baskets were read"))
     assert train(tmp_path / "bundle", "--device", "gpu", *options) == 2
@@ -321,7 +317,6 @@ class Training:
 
     def until(self, words: str) -> str:
         """Wait for a line that says `words`."""
-        assert self.process.stderr is not None
         while line := self.process.stderr.readline().decode():
             if words in line:
                 return line
@@ -344,9 +339,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Model:
 @pytest.mark.parametrize(
     ("number", "code", "words"), [(signal.SIGINT, 130, "by the user"), (signal.SIGTERM, 143, "by SIGTERM")]
 )
-def test_a_signal_leaves_a_checkpoint_from_which_it_goes_on(
-    number: int, code: int, words: str, whole: Model, tmp_path: Path
-) -> None:
+def test_a_signal_leaves_a_checkpoint_from_which_it_goes_on(number, code, words: str, whole: Model, tmp_path) -> None:
     out = tmp_path / "bundle"
     training = Training(out)
     training.until(f"epoch 5 of {EPOCHS}")
@@ -443,9 +436,7 @@ def test_a_first_run_says_that_it_compiles(tmp_path: Path, process) -> None:
     assert "compiling" not in second.stderr
 
 
-def test_at_most_six_lines_say_what_was_read_found_and_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_at_most_six_lines_say_what_was_read_found_and_written(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     baskets = supermarket(baskets=3_000, items=120, seed=1).baskets
     names = np.array([baskets.catalog.name(code) for code in range(len(baskets.catalog))])

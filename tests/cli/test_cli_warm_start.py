@@ -20,9 +20,7 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_the_model_of_the_bundle_goes_on_and_the_drift_is_said(
-    old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_model_of_the_bundle_goes_on_and_the_drift_is_said(old: Path, tmp_path: Path, capsys) -> None:
     out = tmp_path / "bundle"
     words = ["train", LATER, "--out", str(out), "--warm-start", str(old), "--set", "epochs=3", "--json"]
     assert exit_code_of(words) == 0
@@ -71,9 +69,7 @@ def test_items_that_share_nothing_are_said(old: Path, tmp_path: Path, capsys: py
     assert "no item is in both" in said.err
 
 
-def test_a_model_of_counts_says_that_it_counts_anew(
-    old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_of_counts_says_that_it_counts_anew(old: Path, tmp_path: Path, capsys) -> None:
     out = tmp_path / "bundle"
     assert exit_code_of(["train", SOURCE, "--out", str(out), "--warm-start", str(old), "--model", "shrunk-lift"]) == 0
     assert "ignoring the warm start: model shrunk-lift counts all baskets" in capsys.readouterr().err
@@ -88,9 +84,7 @@ def test_a_model_of_counts_says_that_it_counts_anew(
         (["--warm-start", "nowhere"], "there is no bundle at"),
     ],
 )
-def test_what_cannot_go_on_is_refused_before_anything_is_read(
-    options: list[str], sentence: str, old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_go_on_is_refused_before_anything_is_read(options, sentence, old: Path, tmp_path, capsys) -> None:
     words = ["train", "no such file", "--out", str(tmp_path / "bundle"), "--warm-start", str(old), *options]
     assert exit_code_of(words) == 2
     assert sentence in capsys.readouterr().err

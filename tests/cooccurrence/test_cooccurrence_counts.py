@@ -71,9 +71,7 @@ def test_margins_alone_are_those_of_the_pairs(engine: str, case: CountCase) -> N
 @ENGINES
 @settings(max_examples=15, deadline=None)
 @given(case=count_cases(), least=st.integers(1, 3), slack=st.floats(0, 2), strict=st.booleans())
-def test_keeping_some_pairs_is_counting_all_and_leaving_out_the_rest(
-    engine: str, case: CountCase, least: int, slack: float, strict: bool
-) -> None:
+def test_keeping_some_pairs_is_counting_all_and_leaving_out_the_rest(engine, case, least, slack, strict: bool) -> None:
     baskets, counting = case
 
     def make_filter(m: Margins) -> PairFilter:
@@ -97,9 +95,7 @@ def test_keeping_some_pairs_is_counting_all_and_leaving_out_the_rest(
 @ENGINES
 @settings(max_examples=12, deadline=None)
 @given(case=count_cases(), data=st.data())
-def test_the_order_of_baskets_and_how_they_are_cut_into_shards_do_not_matter(
-    engine: str, case: CountCase, data: st.DataObject
-) -> None:
+def test_the_order_of_baskets_and_how_they_are_cut_into_shards_do_not_matter(engine, case, data: st.DataObject) -> None:
     baskets, counting = case
     order = np.array(data.draw(st.permutations(range(len(baskets)))), dtype=np.int64)
     cut = data.draw(st.integers(0, len(baskets)))
@@ -136,7 +132,6 @@ def test_symmetric_counts_add_both_directions(case: CountCase) -> None:
 def test_distinct_customers_survive_symmetry_where_nobody_can_count_twice() -> None:
     baskets = Baskets.from_lists([["a", "b"], ["b", "a"], ["a", "b"]], users=["u", "u", "w"], ordered=False)
     both_ways = count(baskets, CountOptions(directed=False), engine="memory").symmetric()
-    assert both_ways.customers is not None
     assert (both_ways.count.tolist(), both_ways.customers.tolist()) == ([3, 3], [2, 2])
 
 

@@ -139,9 +139,7 @@ def test_auto_takes_memory_where_it_fits_and_says_so(caplog: pytest.LogCaptureFi
     assert "counting with the memory engine (requested)" in caplog.text
 
 
-def test_auto_goes_to_disk_where_memory_is_short(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_auto_goes_to_disk_where_memory_is_short(caplog: pytest.LogCaptureFixture, monkeypatch) -> None:
     caplog.set_level(logging.INFO, "neatrec.cooccurrence")
     monkeypatch.setattr(counter, "bytes_needed", lambda *_, **__: 2**50)
     assert len(count(ORDERED)) == 3

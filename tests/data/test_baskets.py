@@ -155,9 +155,7 @@ TABLE_TAMPERINGS = [
 
 
 @pytest.mark.parametrize(("name", "column", "values", "message"), TABLE_TAMPERINGS)
-def test_a_tampered_table_is_refused_by_name(
-    tmp_path: Path, name: str, column: str, values: pa.Array | None, message: str
-) -> None:
+def test_a_tampered_table_is_refused_by_name(tmp_path, name, column, values: pa.Array | None, message: str) -> None:
     catalog = Catalog.from_ids(["a", "b"], categories=["drinks", "food"])
     Baskets.from_lists([["a", "b"], ["b"]], users=["u", "v"], catalog=catalog).save(tmp_path)
     file = tmp_path / f"{name}.parquet"

@@ -79,9 +79,7 @@ def test_deep_ranks_keep_their_precision() -> None:
     st.sets(st.integers(0, 9)),
     st.integers(1, 12),
 )
-def test_the_ceiling_counts_at_most_k_reachable_labels_a_query(
-    labels: dict[int, set[int]], candidates: set[int], k: int
-) -> None:
+def test_the_ceiling_counts_at_most_k_reachable_labels_a_query(labels, candidates: set[int], k: int) -> None:
     row = np.array([q for q, items in labels.items() for _ in items])
     inside = np.array([item in candidates for items in labels.values() for item in items])
     wanted = plain.ceiling({q: sorted(items) for q, items in labels.items()}, {q: list(candidates) for q in labels}, k)

@@ -67,10 +67,7 @@ def test_metrics_of_ranked_labels_equal_the_plain_reference(seed: int, k: int) -
 
 def test_blocks_do_not_change_the_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     baskets, queries, table = questions(3)
-    for candidates in (
-        catalogue(baskets, queries.queries),
-        candidate_set(partners(baskets, queries.queries), 5),
-    ):
+    for candidates in (catalogue(baskets, queries.queries), candidate_set(partners(baskets, queries.queries), 5)):
         whole = rank_labels(TableModel(table), candidates, queries)
         with monkeypatch.context() as patch:
             patch.setitem(rank_labels.__globals__, "BLOCK_SCORES", 13)

@@ -49,9 +49,7 @@ def ranks(task: EvaluationTask, halves: tuple[Baskets, Baskets]) -> dict[str, li
     return {name: [evaluate_model(make_model(name).fit(halves[0]), task)] for name in ("shrunk-lift", "pop")}
 
 
-def test_the_planted_partner_is_found_first_by_lift_and_not_by_popularity(
-    task: EvaluationTask, ranks: dict[str, list[ModelRanks]]
-) -> None:
+def test_the_planted_partner_is_found_first_by_lift_and_not_by_popularity(task, ranks) -> None:
     found = summarize(task, ranks, SummaryOptions(rounds=200))
     for candidates in ("top5", "catalogue"):
         result = found.result(0.05, candidates)
@@ -84,9 +82,7 @@ def test_measures_can_be_left_out(halves: tuple[Baskets, Baskets]) -> None:
     assert found.held_out == found.completion == {}
 
 
-def test_the_label_free_measures_can_be_left_out_of_a_second_training(
-    task: EvaluationTask, halves: tuple[Baskets, Baskets]
-) -> None:
+def test_the_label_free_measures_can_be_left_out_of_a_second_training(task, halves: tuple[Baskets, Baskets]) -> None:
     again = evaluate_model(make_model("popco").fit(halves[0]), task, label_free=False)
     assert again.held_out is None
     assert again.cart_answers is None
@@ -101,17 +97,13 @@ def test_ranks_survive_a_round_trip_through_arrays(ranks: dict[str, list[ModelRa
     }
 
 
-def test_training_counts_of_the_labels_are_those_of_the_training_baskets(
-    task: EvaluationTask, halves: tuple[Baskets, Baskets]
-) -> None:
+def test_training_counts_of_the_labels_are_those_of_the_training_baskets(task, halves: tuple[Baskets, Baskets]) -> None:
     together, queries = pair_counts(halves[0]), task.label_queries
     wanted = [together.get(pair, 0) for pair in zip(queries.query.tolist(), queries.item.tolist(), strict=True)]
     assert task.pair_count.tolist() == wanted
 
 
-def test_every_number_can_be_computed_again_from_the_tables(
-    task: EvaluationTask, ranks: dict[str, list[ModelRanks]]
-) -> None:
+def test_every_number_can_be_computed_again_from_the_tables(task, ranks: dict[str, list[ModelRanks]]) -> None:
     label_ranks = {name: [run.label_ranks["catalogue"] for run in runs] for name, runs in ranks.items()}
     table = ranks_table(label_ranks, task.label_queries, task.labels.catalog, "catalogue")
     labels = task.labels.table()

@@ -61,7 +61,6 @@ def assert_counted_right(found: CooccurrenceCounts, baskets: Baskets, counting: 
     assert as_dict(found) == plain
     assert list(as_dict(found)) == sorted(plain)
     if counting.directed:
-        assert found.reverse is not None
         assert found.reverse.tolist() == [plain.get((v, q), (0, 0))[0] for q, v in plain]
     else:
         assert found.reverse is None

@@ -21,7 +21,6 @@ def started(script: str) -> Iterator[Worker]:
         [sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     )
     try:
-        assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         yield process
     finally:
@@ -31,8 +30,6 @@ def started(script: str) -> Iterator[Worker]:
 
 def kill_in(worker: Worker, order: str, target: str, delay: float) -> tuple[str, int]:
     """Start a child, kill it with -9 a moment after it has said `target`; its last phase and the version it was at."""
-    assert worker.stdin is not None
-    assert worker.stdout is not None
     worker.stdin.write(order + "\n")
     worker.stdin.flush()
     pid = int(worker.stdout.readline().split()[1])

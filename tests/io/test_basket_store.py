@@ -230,7 +230,7 @@ def test_options_that_a_store_knows_itself_are_refused(tmp_path: Path) -> None:
     store = tmp_path / "store"
     import_baskets(write(tmp_path / "a.csv", rows(0, 5)), store, OPTIONS)
     assert pq.read_schema(store / "lines-000001.parquet").names == [
-        *("basket", "item", "position", "user", "time", "attribute:shop"),
+        *("basket", "item", "position", "user", "time", "attribute:shop")
     ]
     with pytest.raises(SourceError, match=r"`basket` does not apply"):
         read_baskets(store, basket="order")

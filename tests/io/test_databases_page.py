@@ -51,17 +51,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("block", [block for block in blocks("sh") if "--allow-remote" not in block])
-def test_its_commands_run(
-    block: str, here: Path, page_server: PostgresServer, postgres: PostgresServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_its_commands_run(block, here: Path, page_server: PostgresServer, postgres: PostgresServer, capsys) -> None:
     for line in block.splitlines():
         command = line.replace(ADDRESS, page_server.address("page", user="shop"))
         assert exit_code_of(shlex.split(command)[1:]) == 0, capsys.readouterr().err
 
 
-def test_its_source_toml_and_python_read_the_orders(
-    here: Path, page_server: PostgresServer, postgres: PostgresServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_its_source_toml_and_python_read_the_orders(here, page_server, postgres: PostgresServer, capsys) -> None:
     toml, python = (
         block.replace(ADDRESS, page_server.address("page", user="shop"))
         for block in (*blocks("toml"), *blocks("python"))

@@ -146,7 +146,6 @@ def test_the_instacart_layout_is_known(tmp_path: Path, ending: str) -> None:
     assert baskets.ids.to_pylist() == ["1", "2", "3"]
     assert baskets.catalog.ids.to_pylist() == ["10", "20", "30", "40"]
     assert baskets.items.tolist() == [0, 1, 1, 0, 2]
-    assert baskets.users is not None
     assert baskets.users.tolist() == [0, 1, 0]
     assert baskets.catalog.levels == ("department", "aisle")
     assert baskets.catalog.category_path(1) == ("dairy", "milk")
@@ -165,9 +164,7 @@ def test_the_instacart_layout_with_one_of_its_line_tables(tmp_path: Path) -> Non
         read_baskets(folder)
 
 
-def test_the_instacart_layout_keeps_ids_its_tables_do_not_name(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_instacart_layout_keeps_ids_its_tables_do_not_name(tmp_path: Path, caplog) -> None:
     folder = write_instacart(tmp_path / "shop", ".csv")
     (folder / "aisles.csv").write_text("aisle_id,aisle\n1,hot drinks\n2,milk\n")
     (folder / "products.csv").write_text(TABLES["products"].replace("10,Tea,1,1\n", "").replace("Jam,3,1", "Jam,3,9"))

@@ -88,9 +88,7 @@ def assert_same_baskets(shards: ShardFolder, whole: Baskets) -> None:
     shard_lines=st.sampled_from([1, 7, 1000]),
 )
 @settings(max_examples=12)
-def test_shards_are_the_baskets_in_pieces(
-    baskets: int, seed: int, files: int, kind: str, shard_lines: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_shards_are_the_baskets_in_pieces(baskets, seed, files, kind: str, shard_lines: int, tmp_path_factory) -> None:
     folder = tmp_path_factory.mktemp("shards")
     source = str(written(orders(baskets, seed), folder / "orders", files, kind))
     options = SourceOptions(**COLUMNS)

@@ -18,9 +18,7 @@ P = st.floats(-9, 0).map(lambda power: 10.0**power) | st.sampled_from([1e-4, 1e-
 
 
 @given(st.lists(P, max_size=60), st.integers(0, 5000), st.sampled_from([0.001, 0.05, 0.3, 0.9]))
-def test_the_p_values_up_to_the_bound_have_the_discoveries_of_all(
-    values: list[float], unseen: int, rate: float
-) -> None:
+def test_the_p_values_up_to_the_bound_have_the_discoveries_of_all(values, unseen: int, rate: float) -> None:
     p, total = np.array(values), len(values) + unseen
     counts = p_histogram(p)
     assert counts.sum() == len(p)

@@ -47,7 +47,6 @@ def test_a_pair_counts_once_a_customer_where_customers_return(baskets):
     assert labels.options["once_per_customer"] is returning
     for level in LEVELS:
         assert pairs_of(labels, labels.at(level)) == calibrated_plainly(baskets, level, 2, once=True)
-    assert labels.customers is not None
     assert labels.count.tolist() == labels.customers.tolist()
 
 

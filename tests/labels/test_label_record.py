@@ -130,9 +130,7 @@ def slice_of(baskets):
 
 def test_json_has_the_promised_keys(baskets):
     answer = make_labels(baskets, protocol="paper", min_basket=2).to_json()
-    assert list(answer) == [
-        *("protocol", "level_kind", "baskets", "records", "pairs", "labels", "threshold", "hash"),
-    ]
+    assert list(answer) == [*("protocol", "level_kind", "baskets", "records", "pairs", "labels", "threshold", "hash")]
     assert answer["labels"] == {"0.05": 3, "0.01": 3, "0.001": 3}
     assert answer["threshold"] == {"0.05": 3.84, "0.01": 6.64, "0.001": 10.83}
     assert (answer["level_kind"], answer["baskets"], answer["records"], answer["pairs"]) == ("p", 74, 74, 4)

@@ -57,9 +57,7 @@ def test_the_paper_protocol_makes_visible_mistakes(market: Supermarket, paper: L
     assert other_mistakes(market.truth, paper) > 60  # mostly what one household buys again and again
 
 
-def test_the_calibrated_protocol_is_righter_and_finds_more(
-    market: Supermarket, paper: Labels, calibrated: Labels
-) -> None:
+def test_the_calibrated_protocol_is_righter_and_finds_more(market, paper: Labels, calibrated: Labels) -> None:
     precision, recall = precision_and_recall(market.truth, calibrated)
     paper_precision, paper_recall = precision_and_recall(market.truth, paper)
     assert precision > max(0.66, paper_precision + 0.03)
@@ -89,9 +87,7 @@ def test_each_stratum_catches_its_own_trap(market: Supermarket, calibrated: Labe
     assert recall >= 0.9 * overall
 
 
-def test_the_paper_protocol_misses_complements_that_sell_well(
-    market: Supermarket, paper: Labels, calibrated: Labels
-) -> None:
+def test_the_paper_protocol_misses_complements_that_sell_well(market, paper: Labels, calibrated: Labels) -> None:
     """Its expected count is about four times too large, so a lift below four is no label however sure it is."""
     truth, items = market.truth, len(market.baskets.catalog)
     rank = np.empty(items, dtype=np.int64)
@@ -116,9 +112,7 @@ def test_few_labels_come_out_of_shuffled_baskets(market: Supermarket, calibrated
     assert shuffle_null(market.baskets, calibrated, 1).fdr[0.05] < 0.05
 
 
-def test_popular_noise_gets_no_label(
-    market: Supermarket, paper: Labels, calibrated: Labels, stratified: Labels
-) -> None:
+def test_popular_noise_gets_no_label(market, paper: Labels, calibrated: Labels, stratified: Labels) -> None:
     for labels in (paper, calibrated, stratified):
         assert not np.isin(market.truth.noise, np.concatenate([labels.query, labels.item])).any()
 

@@ -213,9 +213,7 @@ def test_other_data_parameters_or_seed_are_trained_again(split: Split, tmp_path:
     assert leaderboard.trainings["shrunk-lift"][0].reused is None
 
 
-def test_a_training_of_another_device_is_another_training(
-    split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_training_of_another_device_is_another_training(split: Split, tmp_path: Path, monkeypatch) -> None:
     def reused(candidates: int = 16) -> str | None:
         leaderboard = run_leaderboard(
             split.train, split.test, ["popco"], replace(QUICK, candidates=candidates), out=tmp_path
@@ -254,9 +252,7 @@ def test_a_damaged_bundle_is_trained_again(split: Split, tmp_path: Path, caplog:
     assert "training again" in caplog.text
 
 
-def test_all_models_is_the_default_and_those_that_cannot_learn_are_named(
-    split: Split, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_models_is_the_default_and_those_that_cannot_learn_are_named(split: Split, monkeypatch) -> None:
     monkeypatch.setattr("neatrec.leaderboard.model_specs.MODEL_NAMES", ("pop", "jaccard", "llr", "popco"))
     monkeypatch.setattr(PopCo, "_fit", does_not_fit)
     monkeypatch.setattr(Jaccard, "needs_users", True)
@@ -329,9 +325,7 @@ class LearnsItsOwnWay(LLR):
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_subclass_from_elsewhere_neither_takes_nor_gives_arrays(
-    first: bool, split: Split, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_subclass_from_elsewhere_neither_takes_nor_gives_arrays(first: bool, split: Split, monkeypatch) -> None:
     monkeypatch.setattr(LearnsItsOwnWay, "fits", 0)
     own, ours = LearnsItsOwnWay(), ["jaccard", "llr"]
     leaderboard = run_leaderboard(split.train, split.test, [own, *ours] if first else [*ours, own], QUICK)
@@ -503,9 +497,7 @@ def test_the_benchmark_is_exported_with_hashes(leaderboard: LeaderboardResult, s
     assert max(candidates["place"].to_pylist()) == 16
 
 
-def test_the_benchmark_of_other_baskets_is_refused(
-    leaderboard: LeaderboardResult, split: Split, tmp_path: Path
-) -> None:
+def test_the_benchmark_of_other_baskets_is_refused(leaderboard: LeaderboardResult, split: Split, tmp_path) -> None:
     with pytest.raises(ParameterError, match="must be the baskets of the leaderboard"):
         export_benchmark(leaderboard, split.test, split.train, tmp_path)
 
@@ -519,9 +511,7 @@ def test_the_benchmark_of_other_baskets_is_refused(
         ({"protocol": "paper"}, None, "over all baskets."),
     ],
 )
-def test_models_are_trained_within_the_strata_that_train_uses(
-    tmp_path: Path, options: dict[str, Any], trained: str | None, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_models_are_trained_within_the_strata_that_train_uses(tmp_path, options, trained, said: str, capsys) -> None:
     parts = half(dated_shop())
     chosen = replace(QUICK, **{"protocol": "calibrated", "min_basket": 2, **options})
     result = run_leaderboard(parts.train, parts.test, ["popco", "shrunk-lift"], chosen, out=tmp_path)

@@ -86,9 +86,7 @@ def values_of(shape: str, size: int, dtype: type, seed: int) -> np.ndarray:
     st.sampled_from([-np.inf, 0.0, 4.0]),
     st.integers(1, 10),
 )
-def test_the_best_of_a_cart_are_those_of_a_plain_computation(
-    rows: np.ndarray, candidates: list[int], min_score: float, k: int
-) -> None:
+def test_the_best_of_a_cart_are_those_of_a_plain_computation(rows, candidates, min_score: float, k: int) -> None:
     chosen = [v for v in candidates if any(row[v] > min_score for row in rows)]
     parts = rows[:, chosen].astype(np.float64)
     if len(rows) > 1 and chosen:
@@ -117,9 +115,7 @@ def trained() -> dict[str, Model]:
 
 @pytest.mark.parametrize("block", [1, 200, 8_000_000])
 @pytest.mark.parametrize("name", ["pop", "popco", "llr", "cf", "ease", "neat"])
-def test_many_carts_are_answered_as_one_by_one(
-    trained: dict[str, Model], name: str, block: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_carts_are_answered_as_one_by_one(trained: dict[str, Model], name: str, block: int, monkeypatch) -> None:
     """Carts of one, of a repeated item, with an item never bought (40) and of nothing else (41)."""
     monkeypatch.setattr(base, "BLOCK_SCORES", block)
     carts = [[3], [1, 2, 3], [7, 7, 9], [40, 5, 6], [41], [0, 10, 20, 30, 33]]

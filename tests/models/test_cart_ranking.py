@@ -107,9 +107,7 @@ def test_without_categories_items_have_no_part_of_them(baskets: Baskets) -> None
         assert not found.log_alone(baskets.item_counts).any()
 
 
-def test_a_cart_without_known_categories_expects_none_more_than_another(
-    baskets: Baskets, counts: PairCounts, fit: CartFit
-) -> None:
+def test_a_cart_without_known_categories_expects_none_more_than_another(baskets, counts, fit: CartFit) -> None:
     everything, cart = np.arange(len(baskets.catalog), dtype=np.int32), carts_of(baskets, 1)[0]
     category = baskets.catalog.category_of().copy()
     category[cart] = -1
@@ -130,9 +128,7 @@ def test_the_weights_of_a_cart_solve_its_equations(baskets: Baskets, counts: Pai
         assert (rest[u == 0] > -1e-3).all()  # more weight would only add to what is covered
 
 
-def test_scores_and_contributions_are_the_formula(
-    baskets: Baskets, counts: PairCounts, fit: CartFit, ranking: CartRanking
-) -> None:
+def test_scores_and_contributions_are_the_formula(baskets, counts, fit: CartFit, ranking: CartRanking) -> None:
     everything = np.arange(len(baskets.catalog), dtype=np.int32)
     for cart in carts_of(baskets, 50):
         total, goes = plain_scores(counts, baskets, fit, shares(ranking, cart), cart)
@@ -147,9 +143,7 @@ def test_scores_and_contributions_are_the_formula(
         np.testing.assert_allclose(parts, SETTINGS.strength * np.log(lift), rtol=1e-5, atol=1e-7)
 
 
-def test_an_item_left_out_is_ranked_as_if_its_basket_had_not_been_counted(
-    baskets: Baskets, counts: PairCounts, categories: CategoryCounts, fit: CartFit, ranking: CartRanking
-) -> None:
+def test_an_item_left_out_is_ranked_as_if_its_basket_had_not_been_counted(baskets, counts, categories, fit, ranking):
     category = baskets.catalog.category_of()
     found = list(bayes_cart._carts(baskets, baskets.item_counts, category, np.random.default_rng(1)))[:60]
     carts, hidden = [cart for cart, _ in found], np.array([item for _, item in found], dtype=np.int32)
@@ -183,9 +177,7 @@ def test_an_item_with_fewer_pairs_than_the_cart_has_items_goes_with_nothing() ->
     assert ranking.left_out_ranks([cart], hidden, np.zeros(6), category).tolist() == [-1]
 
 
-def test_settings_are_chosen_on_training_carts(
-    baskets: Baskets, counts: PairCounts, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_are_chosen_on_training_carts(baskets: Baskets, counts: PairCounts, monkeypatch) -> None:
     category = baskets.catalog.category_of()
     fit = fit_cart([baskets], counts, category, np.random.default_rng(0))
     chosen = fit.settings
@@ -201,17 +193,13 @@ def test_settings_are_chosen_on_training_carts(
     assert fit_cart([baskets], counts, category, np.random.default_rng(0)).settings.strength == chosen.strength
 
 
-def test_a_fit_is_restored_from_its_arrays_and_from_those_of_earlier_bundles(
-    baskets: Baskets, counts: PairCounts, fit: CartFit
-) -> None:
+def test_a_fit_is_restored_from_its_arrays_and_from_those_of_earlier_bundles(baskets, counts, fit: CartFit) -> None:
     arrays = fit.to_arrays()
     again = CartFit.from_arrays(arrays)
-    assert again is not None
     assert again.settings == SETTINGS
     assert (again.alone == fit.alone).all()
     assert (again.ratio == fit.ratio).all()
     earlier = CartFit.from_arrays({"cart": arrays["cart"][:6]})
-    assert earlier is not None
     assert earlier.settings == replace(SETTINGS, alone=0.0, categories=0.0)
     category = baskets.catalog.category_of()
     plain = replace(fit, settings=earlier.settings).ranking(counts, baskets.item_counts, category)

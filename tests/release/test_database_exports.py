@@ -201,9 +201,7 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(indexes, address: 
     assert "secret" not in str(caught.value)
 
 
-def test_the_parameters_of_an_address_reach_postgres_unchanged(
-    indexes, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_parameters_of_an_address_reach_postgres_unchanged(indexes, postgres: PostgresServer, monkeypatch) -> None:
     monkeypatch.delenv("PGPASSWORD")
     by_socket = f"postgresql:///postgres?host={postgres.folder}&port={postgres.port}&user={USER}"
     done = export_answers(indexes[0], ExportOptions(out=f"{by_socket}&options=-c%20work_mem%3D8MB"))

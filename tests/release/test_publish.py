@@ -276,9 +276,7 @@ def test_an_attached_report_limits_the_held_out_measure(nights: list[Path], tmp_
         ({"protocol": None}, "protocol calibrated against unknown"),
     ],
 )
-def test_measures_of_another_kind_are_not_compared(
-    nights: list[Path], tmp_path: Path, other: dict, why: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_measures_of_another_kind_are_not_compared(nights: list[Path], tmp_path, other: dict, why: str, caplog) -> None:
     write_small_report(tmp_path / "report")
     attachment = read_report(tmp_path / "report")
     bundle = tmp_path / "bundle"
@@ -299,9 +297,7 @@ def test_measures_of_another_kind_are_not_compared(
     assert "not comparing the held-out measure" in caplog.text
 
 
-def test_every_folder_of_a_version_is_synced(
-    nights: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_folder_of_a_version_is_synced(nights: list[Path], tmp_path: Path, monkeypatch) -> None:
     synced: list[str] = []
     monkeypatch.setattr(publish_store, "sync_folder", lambda folder: synced.append(Path(folder).name))
     publish(nights[0], tmp_path / "store")
@@ -348,9 +344,7 @@ def test_a_live_version_that_is_gone_is_named(nights: list[Path], tmp_path: Path
         publish(nights[1], tmp_path / "store")
 
 
-def test_a_damaged_live_version_does_not_prevent_a_publish(
-    nights: list[Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_damaged_live_version_does_not_prevent_a_publish(nights: list[Path], tmp_path: Path, caplog) -> None:
     """The new one is measured against the newest version that is whole, and the answer says which was damaged."""
     store = tmp_path / "store"
     for bundle in nights[:3]:
@@ -396,9 +390,7 @@ def test_a_second_writer_of_a_store_is_refused(nights: list[Path], tmp_path: Pat
         (errno.EROFS, ParameterError, "Read-only"),
     ],
 )
-def test_an_unwritable_store_is_reported(
-    nights: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type, message: str
-) -> None:
+def test_an_unwritable_store_is_reported(nights, tmp_path, monkeypatch, number: int, kind: type, message: str) -> None:
     store = tmp_path / "store"
     publish(nights[0], store)
 
@@ -464,7 +456,6 @@ def test_a_kill_at_any_moment_leaves_a_complete_live_version(nights: list[Path],
     for steps in (1, 8, 15, 30):
         command = [sys.executable, "-c", WORKER, what, str(live), *words]
         worker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert worker.stdout is not None
         assert worker.stdout.readline() == "ready\n"
         killed_at.append([worker.stdout.readline().strip() for _ in range(steps)][-1])
         worker.send_signal(signal.SIGKILL)

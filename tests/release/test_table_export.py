@@ -137,9 +137,7 @@ def test_an_unknown_file_ending_is_refused(index: ServingTable, tmp_path: Path) 
         export_answers(index, ExportOptions(out=tmp_path / "t.xlsx"))
 
 
-def test_an_unwritable_folder_is_reported_and_the_old_file_stays(
-    index: ServingTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unwritable_folder_is_reported_and_the_old_file_stays(index: ServingTable, tmp_path, monkeypatch) -> None:
     with pytest.raises(ParameterError, match=r"cannot write .*: No such file or directory"):
         export_answers(index, ExportOptions(out=tmp_path / "nowhere" / "t.csv"))
     old = tmp_path / "t.sql"
@@ -158,9 +156,7 @@ def test_an_unwritable_folder_is_reported_and_the_old_file_stays(
 
 
 @pytest.mark.parametrize("target", ["csv", "json"])
-def test_of_two_exports_at_once_one_is_whole_and_the_other_is_refused(
-    index: ServingTable, tmp_path: Path, target: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_two_exports_at_once_one_is_whole_and_the_other_is_refused(index, tmp_path, target, monkeypatch) -> None:
     """The second begins while the first has written half."""
     monkeypatch.setattr(export_files, "SHARDS", 4)
     export, out = ExportOptions(target, tmp_path / "out", min_evidence="guess"), tmp_path / "out"

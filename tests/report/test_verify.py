@@ -130,9 +130,7 @@ def test_a_truncated_ranks_file_is_named(report: Path) -> None:
         ('{"format": 2, "files": {}}', "no tables, no leaderboards"),
     ],
 )
-def test_a_folder_that_is_no_report_of_this_format_is_refused(
-    tmp_path: Path, content: str | None, problem: str
-) -> None:
+def test_a_folder_that_is_no_report_of_this_format_is_refused(tmp_path, content: str | None, problem: str) -> None:
     if content is not None:
         (tmp_path / "run.json").write_text(content)
     with pytest.raises(BundleError, match=rf"is no report that can be read: run\.json: {problem}"):

@@ -35,10 +35,7 @@ from neatrec.reproduction.run import Reproduction, ReproductionOptions, all_mode
 
 MODELS = ["popco", "shrunk-lift"]
 QUICK = ReproductionOptions(
-    LeaderboardOptions(protocol="paper", rounds=100, queries=0, carts=0),
-    journey=False,
-    margin_seeds=0,
-    null_rounds=0,
+    LeaderboardOptions(protocol="paper", rounds=100, queries=0, carts=0), journey=False, margin_seeds=0, null_rounds=0
 )
 
 
@@ -145,13 +142,10 @@ def label_count(made: Reproduction) -> str:
 
 def table_in(page: str, name: str) -> str:
     found = re.search(rf'<table id="table-{name}">.*?</table>', page, flags=re.DOTALL)
-    assert found is not None
     return found[0]
 
 
-def test_the_papers_numbers_come_from_the_one_file(
-    done: Reproduction, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_papers_numbers_come_from_the_one_file(done: Reproduction, tmp_path: Path, monkeypatch) -> None:
     """Every number of the file that a table of the page cites is changed in the page when it changes in the file."""
     other = altered(copy.deepcopy(paper_file.paper_numbers()))
     monkeypatch.setattr("neatrec.reproduction.run.paper_numbers", lambda: other)
@@ -326,9 +320,7 @@ def test_all_that_the_train_orders_can_show_is_exact(real: tuple[Any, Audit, Dep
 
 
 @pytest.mark.real
-def test_popular_items_of_the_train_orders_are_compared(
-    real: tuple[Any, Audit, DependentPairs],
-) -> None:
+def test_popular_items_of_the_train_orders_are_compared(real: tuple[Any, Audit, DependentPairs]) -> None:
     data, _, _ = real
     table = top_items_table(paper_file.paper_numbers(), top_items(data.ins_e), has_prior=data.has_prior)
     assert len(table.rows) == 20

@@ -134,9 +134,7 @@ def test_an_unknown_category_or_model_is_a_404_with_the_nearest(client: TestClie
 
 @pytest.mark.parametrize("filters", [{}, {"category": "names 1"}, {"exclude": ["500", "501"]}, {"diversify": "true"}])
 @pytest.mark.parametrize("level", ["certain", "likely", "guess"])
-def test_a_used_up_table_is_followed_by_exact_answers(
-    client: TestClient, short_bundle: Path, filters: dict, level: str
-) -> None:
+def test_a_used_up_table_is_followed_by_exact_answers(client, short_bundle: Path, filters: dict, level: str) -> None:
     """Three answers in the table or a hundred: the caller cannot tell."""
     with TestClient(make_app(ServiceSettings(short_bundle))) as short:
         for item in ("100", "a/b/c", "300"):
@@ -144,9 +142,7 @@ def test_a_used_up_table_is_followed_by_exact_answers(
             assert names(ask(short, **asked)) == names(ask(client, **asked))
 
 
-def test_exact_scores_are_not_asked_for_when_the_table_holds_all_that_has_evidence(
-    short_bundle: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_exact_scores_are_not_asked_for_when_the_table_holds_all_that_has_evidence(short_bundle, monkeypatch) -> None:
     def never(*_: object, **__: object) -> None:
         raise AssertionError("exact scores were computed")
 
@@ -215,9 +211,7 @@ def test_a_cart_of_one_is_its_item_when_filters_use_up_the_table(short_bundle: P
 
 @pytest.mark.parametrize("filters", [{}, {"category": ["names 1", "names 2"]}, {"diversify": True}])
 @pytest.mark.parametrize("level", ["certain", "likely", "guess"])
-def test_what_completes_a_cart_does_not_depend_on_the_length_of_the_table(
-    client: TestClient, short_bundle: Path, filters: dict, level: str
-) -> None:
+def test_what_completes_a_cart_does_not_depend_on_the_length_of_the_table(client, short_bundle, filters, level) -> None:
     with TestClient(make_app(ServiceSettings(short_bundle))) as short:
         for items in (["100", "101"], ["300", "a/b/c", "102"]):
             asked = {"items": items, "k": 15, "min_evidence": level, **filters}
@@ -229,9 +223,7 @@ def test_what_completes_a_cart_does_not_depend_on_the_length_of_the_table(
 
 @pytest.mark.parametrize("which", ["short_bundle", "gaussian_bundle"])
 @pytest.mark.parametrize("held_at_once", [1, 4_000_000])
-def test_a_cart_is_completed_as_the_model_completes_it(
-    which: str, held_at_once: int, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cart_is_completed_as_the_model_completes_it(which: str, held_at_once: int, request, monkeypatch) -> None:
     monkeypatch.setattr(models_base, "BLOCK_SCORES", held_at_once)
     path = request.getfixturevalue(which)
     items = ["100", "101", "300"]
@@ -430,9 +422,7 @@ def six_digits(number: float | None) -> float | None:
     return None if number is None else float(f"{number:.6g}")
 
 
-def test_python_prompt_api_page_and_export_give_the_same_answers(
-    bundle: Path, short_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_python_prompt_api_page_and_export_give_the_same_answers(bundle, short_bundle: Path, tmp_path, capsys) -> None:
     """The table holds three answers per item: of most, exact scores have to follow; 900 was never bought."""
     assert exit_code_of(["export", str(short_bundle), "--out", str(tmp_path / "t.parquet")]) == 0
     exported: dict[str, list[tuple[str, str, float | None]]] = {}

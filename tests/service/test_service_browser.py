@@ -184,9 +184,7 @@ def test_a_field_of_the_categories_opens_its_pairs(page: Page) -> None:
     assert "with_category=" in page.url
 
 
-def test_a_published_store_shows_what_changed_and_leads_to_it(
-    browser: Browser, bundle: Path, tmp_path: Path, running: Callable[[Any], str]
-) -> None:
+def test_a_published_store_shows_what_changed_and_leads_to_it(browser, bundle, tmp_path, running) -> None:
     gate = PublishLimits(rows_rise=9, coverage_fall=1, top10_changed=1)
     for version in (write_bundle(tmp_path / "older", count=500), bundle):
         publish(version, tmp_path / "store", gate)

@@ -105,9 +105,7 @@ def test_the_rules_example_is_a_rules_file_of_the_demos_shop(tmp_path: Path, dem
 
 
 @pytest.mark.parametrize("page", [EVIDENCE, NIGHT], ids=["evidence", "every-night"])
-def test_the_commands_run_on_the_demos_shop(
-    page: str, demo_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_commands_run_on_the_demos_shop(page: str, demo_folder: Path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(demo_folder)
     lines = [line for block in blocks(page, "console") for line in block.splitlines() if line.startswith("$ neatrec")]
     assert len(lines) >= 2
@@ -121,9 +119,7 @@ def test_the_page_begins_with_the_demo_and_serves_what_that_builds() -> None:
     assert second == "$ neatrec serve neatrec-demo/bundle"
 
 
-def test_the_pages_of_the_workbench_are_there_and_its_list_of_pairs_is_a_file(
-    url: str, demo: Path, tmp_path: Path
-) -> None:
+def test_the_pages_of_the_workbench_are_there_and_its_list_of_pairs_is_a_file(url: str, demo: Path, tmp_path) -> None:
     paths = re.findall(r"`(/[a-z]*)(\?[a-z=&]*)?`", BENCH)
     assert {"/", "/pairs", "/item", "/network", "/compare", "/pair", "/categories"} <= {path for path, _ in paths}
     catalog = ServingTable.open(demo).catalog

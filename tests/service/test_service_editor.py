@@ -319,9 +319,7 @@ def test_wrong_keys_hold_up_nobody(desk: Desk, monkeypatch: pytest.MonkeyPatch, 
     assert took < 0.6
 
 
-def test_the_readers_key_reads_and_the_editors_key_edits(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_readers_key_reads_and_the_editors_key_edits(desk: Desk, monkeypatch, caplog) -> None:
     caplog.set_level(logging.INFO)
     monkeypatch.setenv("NEATREC_API_KEY", READER)
     client = desk.worker()
@@ -403,9 +401,7 @@ def test_a_log_in_from_another_origin_is_refused(desk: Desk) -> None:
         ({"colour": "red"}, 422, "there is no parameter 'colour'"),
     ],
 )
-def test_a_bad_form_is_refused_and_nothing_is_written(
-    quick: tuple[Desk, TestClient], fields: dict[str, str], status: int, words: str
-) -> None:
+def test_a_bad_form_is_refused_and_nothing_is_written(quick, fields: dict[str, str], status: int, words: str) -> None:
     desk, editor = quick
     answer = edit(editor, **fields)
     assert answer.status_code == status
@@ -431,9 +427,7 @@ def test_only_forms_are_taken(quick: tuple[Desk, TestClient], kind: str) -> None
         ("<script>window.hit=1</script>", "<script>window.hit=1</script>"),
     ],
 )
-def test_a_note_stays_one_cell_of_one_line_and_no_formula(
-    quick: tuple[Desk, TestClient], note: str, written: str
-) -> None:
+def test_a_note_stays_one_cell_of_one_line_and_no_formula(quick, note: str, written: str) -> None:
     desk, editor = quick[0], quick[0].editor("=Ann", TestClient(quick[1].app, follow_redirects=False))
     assert edit(editor, "note", note=note).status_code == 303
     (rule,) = read_rules(desk.rules).rules
@@ -545,10 +539,7 @@ def test_a_writer_waits_for_another_one_but_not_for_ever(tmp_path: Path, monkeyp
     file = tmp_path / "rules.csv"
     file.write_text(HEADER)
     monkeypatch.setattr(rules_file, "PATIENCE", 0.05)
-    with (
-        RulesFile(file).locked(),
-        pytest.raises(Problem, match="somebody else is writing"),
-    ):
+    with RulesFile(file).locked(), pytest.raises(Problem, match="somebody else is writing"):
         RulesFile(file).add(rule(1), version_of(file), TODAY)
     assert file.read_text() == HEADER
 
@@ -594,9 +585,7 @@ def test_nothing_of_it_is_there_by_default(client: TestClient) -> None:
     assert "Log in" not in client.get("/item?id=100").text
 
 
-def test_it_does_not_start_with_settings_that_contradict_each_other(
-    bundle: Path, desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_does_not_start_with_settings_that_contradict_each_other(bundle: Path, desk: Desk, monkeypatch) -> None:
     with pytest.raises(ParameterError, match=r"--editor-key-file.* must be left out without --rules"):
         ServiceSettings(bundle, editor_key_file=desk.keys)
     assert ServiceSettings.from_json(desk.settings.to_json()) == desk.settings

@@ -129,8 +129,7 @@ def test_only_named_pages_may_ask_from_another_origin(bundle: Path) -> None:
     assert good.headers["access-control-allow-origin"] == "https://shop.example"
     assert "access-control-allow-origin" not in other.headers
     before = asking.options(
-        "/v1/cart/complements",
-        headers={"Origin": "https://shop.example", "Access-Control-Request-Method": "POST"},
+        "/v1/cart/complements", headers={"Origin": "https://shop.example", "Access-Control-Request-Method": "POST"}
     )
     assert before.status_code == 200
 
@@ -162,9 +161,7 @@ def test_a_page_elsewhere_can_read_a_refusal(bundle: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("cors", [(), ("https://shop.example",)])
-def test_options_without_a_key_show_no_page(
-    bundle: Path, monkeypatch: pytest.MonkeyPatch, cors: tuple[str, ...]
-) -> None:
+def test_options_without_a_key_show_no_page(bundle: Path, monkeypatch, cors: tuple[str, ...]) -> None:
     monkeypatch.setenv("NEATREC_API_KEY", NEW)
     asking = TestClient(make_app(ServiceSettings(bundle, cors=cors)))
     asked = {"Access-Control-Request-Method": "GET", "Accept": "text/html"}

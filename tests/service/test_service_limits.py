@@ -62,9 +62,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("what", "method", "path", "body", "status"), REFUSED, ids=[row[0] for row in REFUSED])
-def test_the_table_of_limits(
-    client: TestClient, what: str, method: str, path: str, body: str | None, status: int
-) -> None:
+def test_the_table_of_limits(client, what: str, method: str, path: str, body: str | None, status: int) -> None:
     answer = client.request(method, path, content=body)
     assert answer.status_code == status, answer.text
     error = answer.json()["error"]
@@ -138,9 +136,7 @@ def test_a_fault_of_ours_is_an_error_without_a_traceback(bundle: Path, monkeypat
     assert "Traceback" not in answer.text
 
 
-def test_what_callers_ask_for_does_not_grow_the_memory_without_end(
-    bundle: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_callers_ask_for_does_not_grow_the_memory_without_end(bundle: Path, monkeypatch) -> None:
     monkeypatch.setattr("neatrec.service.loaded_bundle.BRIEF_BYTES", 10_000)
     monkeypatch.setattr("neatrec.service.snapshot.CACHE_BYTES", 20_000)
     watcher = BundleWatcher(ServiceSettings(bundle), Metrics())

@@ -95,9 +95,7 @@ def test_words_and_categories_filter(client: TestClient, listed: list[dict[str, 
 
 
 @pytest.mark.parametrize("few", [-1, 9], ids=["all pairs", "lists of the items"])
-def test_both_ways_of_filtering_agree_with_plain_numpy(
-    bundle: Path, few: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_both_ways_of_filtering_agree_with_plain_numpy(bundle: Path, few: float, monkeypatch) -> None:
     monkeypatch.setattr(pair_list, "FEW", few)
     index = ServingTable.open(bundle)
     pairs = PairList(index, index)
@@ -260,9 +258,7 @@ def test_the_tag_changes_with_the_version_before_and_with_the_time_of_training(b
     assert len({alone, before, later}) == 3
 
 
-def test_opening_a_store_looks_for_pairs_with_evidence_once_a_version(
-    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_opening_a_store_looks_for_pairs_with_evidence_once_a_version(bundle: Path, tmp_path, monkeypatch) -> None:
     for name in ("1-older", "2-live"):
         shutil.copytree(bundle, tmp_path / "versions" / name)
     (tmp_path / "current").symlink_to(Path("versions") / "2-live")

@@ -63,9 +63,7 @@ def test_a_bad_template_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("option", ["--image-url", "--link-url"])
-def test_the_command_refuses_a_bad_template_with_exit_code_2(
-    bundle: Path, option: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_refuses_a_bad_template_with_exit_code_2(bundle: Path, option: str, capsys) -> None:
     assert exit_code_of(["serve", str(bundle), option, "ftp://cdn.example/{id}"]) == 2
     assert option in capsys.readouterr().err
 

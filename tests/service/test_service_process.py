@@ -172,7 +172,6 @@ def test_a_worker_that_finds_no_good_bundle_ends_the_service_with_a_sentence(bun
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         workers = [pid for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
         os.kill(int(workers[-1]), signal.SIGKILL)
-        assert process.stderr is not None
         said = process.stderr.read()
         assert process.wait(60) == 1
         assert "a worker cannot start: " in said

@@ -121,9 +121,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("what", "text", "match"), BAD, ids=[row[0] for row in BAD])
-def test_bad_rules_are_refused_by_line_and_the_old_ones_stay(
-    bundle: Path, tmp_path: Path, what: str, text: str, match: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_bad_rules_are_refused_by_line_and_the_old_ones_stay(bundle, tmp_path, what, text, match: str, caplog) -> None:
     file = tmp_path / "bad.csv"
     file.write_text(text)
     with pytest.raises(SourceError, match=match):

@@ -107,7 +107,6 @@ def test_what_the_evidence_is_measured_within_is_said(client: TestClient) -> Non
 def test_the_link_to_what_is_explained_keeps_the_filters(client: TestClient) -> None:
     page = client.get("/item?id=candy&min_evidence=guess&category=&diversify=1", headers={"accept": "text/html"}).text
     link = re.search(r'href="([^"]+include=explained[^"]*)"', page)
-    assert link is not None
     fields = parse_qs(urlsplit(unescape(link[1])).query)
     assert fields == {"id": ["candy"], "min_evidence": ["guess"], "diversify": ["1"], "include": ["explained"]}
 
@@ -130,9 +129,7 @@ OPEN = "Seasons and stores could not be ruled out as the reason of a pair."
 EXPONENT = re.compile(r"\d[eE][-+]?\d")
 
 
-def test_without_times_and_stores_no_text_for_people_claims_more_than_it_knows(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_times_and_stores_no_text_for_people_claims_more_than_it_knows(tmp_path: Path, capsys) -> None:
     """The pair of buns and sausages has the smallest q there is: no text shows it as it is."""
     baskets, place = replace(dated_shop(), times=None, attributes={}), tmp_path / "bundle"
     save_indexed(make_model("shrunk-lift").fit(baskets, Run(threads=1)), place, baskets, seed=0)

@@ -85,9 +85,7 @@ def test_publish_and_rollback_reach_the_server(versions: list[Path], tmp_path: P
     assert watcher.snapshot.main.version == hashes[0]
 
 
-def test_a_swap_compares_with_the_table_in_memory_and_keeps_neither_twice(
-    versions: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_swap_compares_with_the_table_in_memory_and_keeps_neither_twice(versions, tmp_path, monkeypatch) -> None:
     store, gate = tmp_path / "store", PublishLimits(coverage_fall=1, top10_changed=1)
     publish(versions[0], store, gate)
     watcher = BundleWatcher(ServiceSettings(store), Metrics())
@@ -116,9 +114,7 @@ def test_a_bundle_replaced_in_its_place_is_noticed(tmp_path: Path, caplog: pytes
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_a_damaged_bundle_is_refused_and_the_old_one_stays(
-    versions: list[Path], tmp_path: Path, number: int, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_damaged_bundle_is_refused_and_the_old_one_stays(versions: list[Path], tmp_path, number: int, caplog) -> None:
     flip(tmp_path, versions[0])
     metrics = Metrics()
     watcher = BundleWatcher(ServiceSettings(tmp_path), metrics)
@@ -149,9 +145,7 @@ def overwrite(file: Path, content: bytes) -> None:
         stream.write(content)
 
 
-def test_a_start_falls_back_to_the_newest_version_that_verifies(
-    store: Path, versions: list[Path], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_start_falls_back_to_the_newest_version_that_verifies(store: Path, versions: list[Path], caplog) -> None:
     file = store / "current" / "topk" / "answers.arrow"
     good = file.read_bytes()
     overwrite(file, good[:100])
@@ -170,9 +164,7 @@ def test_a_start_falls_back_to_the_newest_version_that_verifies(
     assert "neatrec_refusing_bundle 0.0" in asking.get("/metrics").text
 
 
-def test_no_name_of_a_folder_or_file_forges_a_line_of_the_log(
-    versions: list[Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_name_of_a_folder_or_file_forges_a_line_of_the_log(versions: list[Path], tmp_path: Path, caplog) -> None:
     caplog.set_level(logging.DEBUG)
     store = tmp_path / "store\nERROR forged\x1b[31m"
     store.mkdir()
@@ -202,9 +194,7 @@ def test_a_store_without_any_good_version_is_a_sentence(store: Path) -> None:
 @pytest.mark.parametrize("name", ["topk/answers.arrow", "topk/items.arrow", "topk/pairs.arrow", "arrays.safetensors"])
 @pytest.mark.parametrize("how", ["noise", "truncated"])
 @pytest.mark.parametrize("share", [0.25, 0.0], ids=["in memory", "larger than the memory allows"])
-def test_files_changed_in_place_change_no_answer(
-    versions: list[Path], tmp_path: Path, name: str, how: str, share: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_changed_in_place_change_no_answer(versions, tmp_path, name, how: str, share: float, monkeypatch) -> None:
     monkeypatch.setattr("neatrec.serving.files.MAX_MEMORY_SHARE", share)
     bundle = Path(shutil.copytree(versions[0], tmp_path / "bundle"))
     watcher = BundleWatcher(ServiceSettings(bundle), Metrics())
@@ -220,9 +210,7 @@ def test_files_changed_in_place_change_no_answer(
     assert [asking.get(path).json() for path in paths] == before
 
 
-def test_no_room_for_a_copy_is_a_sentence(
-    versions: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_room_for_a_copy_is_a_sentence(versions: list[Path], tmp_path: Path, monkeypatch) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -249,13 +237,7 @@ PASSING = [
 
 
 @pytest.mark.parametrize("trouble", PASSING, ids=repr)
-def test_a_good_bundle_is_taken_once_a_passing_trouble_is_over(
-    versions: list[Path],
-    tmp_path: Path,
-    trouble: Exception,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_good_bundle_is_taken_once_a_passing_trouble_is_over(versions, tmp_path, trouble, monkeypatch, caplog):
     flip(tmp_path, versions[0])
     metrics = Metrics()
     watcher = BundleWatcher(ServiceSettings(tmp_path), metrics)
@@ -352,9 +334,7 @@ def test_an_old_bundle_that_is_removed_still_answers(tmp_path: Path) -> None:
     assert len(answer.json()["complements"]) == 30
 
 
-def test_swaps_under_load_fail_no_request_and_mix_no_versions(
-    versions: list[Path], tmp_path: Path, running: Callable[[Any], str]
-) -> None:
+def test_swaps_under_load_fail_no_request_and_mix_no_versions(versions, tmp_path, running) -> None:
     store = tmp_path / "store"
     store.mkdir()
     flip(store, versions[0])

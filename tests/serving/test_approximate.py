@@ -127,7 +127,6 @@ def test_a_model_says_why_it_recommends_what_the_counts_do_not_show(name: str, r
 def test_the_page_names_the_models_that_can_have_one() -> None:
     page = (Path(__file__).parents[2] / "docs" / "explanation" / "evidence.md").read_text()
     listed = re.search(r"a product of vectors \((.*?)\)", page.replace("\n", " "))
-    assert listed is not None
     can = {name for name in MODEL_NAMES if issubclass(model_class(name), CosineModel) and name != "neat-likelihood"}
     assert set(re.findall(r"`([a-z0-9-]+)`", listed[1])) == can
     likelihood = make_model("neat-likelihood", dim=4, epochs=1).fit(toy_baskets(), Run(rng=0, threads=1))

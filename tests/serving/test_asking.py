@@ -69,9 +69,7 @@ def _codes(index: ServingTable, *names: str) -> list[int]:
     return [known.index(name.title()) for name in names]
 
 
-def test_recommend_prints_the_evidence_and_says_what_it_left_out(
-    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_recommend_prints_the_evidence_and_says_what_it_left_out(bundle: Path, tmp_path: Path, capsys) -> None:
     start, partner = next(iter(PARTNERS.items()))
     assert exit_code_of(["recommend", str(bundle), start.title(), "-k", "20"]) == 0
     shown = capsys.readouterr()
@@ -96,9 +94,7 @@ def goals_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("table", [True, False])
-def test_recommend_ranks_for_the_goal_asked_for(
-    goals_bundle: Path, tmp_path: Path, table: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_recommend_ranks_for_the_goal_asked_for(goals_bundle: Path, tmp_path: Path, table: bool, capsys) -> None:
     model, path = load_bundle(goals_bundle), goals_bundle
     if not table:
         path = tmp_path / "plain"
@@ -115,9 +111,7 @@ def test_recommend_ranks_for_the_goal_asked_for(
             assert f"(bayes, goal {goal})" in capsys.readouterr().out
 
 
-def test_recommend_refuses_a_goal_that_there_is_not(
-    bundle: Path, goals_bundle: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_recommend_refuses_a_goal_that_there_is_not(bundle: Path, goals_bundle: Path, capsys) -> None:
     assert exit_code_of(["recommend", str(goals_bundle), "Bread", "--goal", "best"]) == 2
     assert "`goal` must be one of balanced, lift, evidence, got 'best'" in capsys.readouterr().err
     assert exit_code_of(["recommend", str(bundle), "Bread", "--goal", "lift"]) == 2

@@ -51,9 +51,7 @@ baskets_of_letters = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(baskets_of_letters, st.booleans(), st.integers(0, 99))
-def test_counts_customers_and_directions_are_those_of_the_baskets(
-    lists: list[list[str]], ordered: bool, seed: int
-) -> None:
+def test_counts_customers_and_directions_are_those_of_the_baskets(lists, ordered: bool, seed: int) -> None:
     rng = np.random.default_rng(seed)
     users = [f"u{n}" for n in rng.integers(0, 4, len(lists))]
     pairs = PairTable.of(shop(lists, users, ordered), threads=1)
@@ -108,7 +106,6 @@ def test_expected_counts_and_q_are_those_of_the_calibrated_protocol() -> None:
 
 def test_lifts_are_estimated_under_the_prior_of_all_pairs() -> None:
     pairs = PairTable.of(toy_baskets())
-    assert pairs.prior is not None
     found = pairs.columns([code("bread")], [code("butter")])
     wanted = pairs.prior.estimate(found["customers"], found["expected"])
     for name, value in (("lift", wanted.lift), ("lift_low", wanted.low), ("lift_high", wanted.high)):
@@ -191,9 +188,7 @@ def test_grades_follow_the_stated_thresholds(times: int, low: float, q: float, g
 
 NAN = float("nan")
 PAIR = PairEvidence(
-    *(37, 2.3, 13.5, 9.16, 19.1, 0.001, 31, 21, 16, 14.0, 0, -1, 410, 388),
-    *(NAN, NAN),
-    grade="certain",
+    *(37, 2.3, 13.5, 9.16, 19.1, 0.001, 31, 21, 16, 14.0, 0, -1, 410, 388), *(NAN, NAN), grade="certain"
 )
 DECEMBER, NOVEMBER = 1 << 11, 1 << 10
 

@@ -285,9 +285,7 @@ def test_the_table_is_written_anew_without_the_baskets(bundle: Path, model: Mode
 
 
 @pytest.mark.parametrize("users", [True, False])
-def test_a_table_written_in_blocks_has_the_same_bits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, users: bool
-) -> None:
+def test_a_table_written_in_blocks_has_the_same_bits(tmp_path: Path, monkeypatch, users: bool) -> None:
     """Items, answers and pairs some at a time, and pairs counted by bands of codes."""
     model = toy_bayes(4)
     rankings = {
@@ -386,9 +384,7 @@ def test_the_manifest_states_what_the_evidence_is_made_of(bundle: Path) -> None:
     ("number", "kind", "message"),
     [(errno.ENOSPC, ResourceError, "No space left on device"), (errno.EROFS, ParameterError, "Read-only file system")],
 )
-def test_a_disk_that_takes_no_table_is_a_sentence_and_the_old_one_stays(
-    bundle: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Exception], message: str
-) -> None:
+def test_a_disk_that_takes_no_table_is_a_sentence_and_the_old_one_stays(bundle, monkeypatch, number, kind, message):
     before = ServingTable.open(bundle).version
 
     def refuse(*_: object) -> None:

@@ -64,7 +64,6 @@ def test_ids_are_whole_numbers_that_sort_alike_as_text_and_split_in_halves(marke
 
 def test_baskets_follow_each_other_through_one_year(market: Supermarket) -> None:
     times = market.baskets.times
-    assert times is not None
     days = times.astype("datetime64[us]")
     assert (np.diff(times) > 0).all()
     assert days[0].astype("datetime64[D]") == np.datetime64("2025-01-01")
@@ -94,7 +93,6 @@ def test_a_household_buys_its_favourites_again(market: Supermarket) -> None:
     half = baskets.select(np.arange(0, len(baskets), 2)), baskets.select(np.arange(1, len(baskets), 2))
     bought = np.zeros((2, len(baskets.user_ids or ()), len(baskets.catalog)), dtype=bool)
     for place, part in enumerate(half):
-        assert part.users is not None
         bought[place, part.users[part.basket_of_line], part.items] = True
     again = (bought[0] & bought[1]).sum()
     by_chance = (bought[0].mean(axis=0) * bought[1].mean(axis=0)).sum() * bought.shape[1]
@@ -186,15 +184,12 @@ def test_popular_noise_leads_the_plain_co_purchase_counts(market: Supermarket) -
 def strata_that_explain(market: Supermarket, trap: str) -> np.ndarray:
     baskets = market.baskets
     if trap == "december":
-        assert baskets.times is not None
         return baskets.times.astype("datetime64[us]").astype("datetime64[M]").astype(int)
     return baskets.attributes["store"].codes if trap == "one_store" else baskets.sizes
 
 
 @pytest.mark.parametrize(("trap", "lift"), list(zip(TRAP_NAMES, (6, 6, 2), strict=True)))
-def test_a_trap_looks_like_a_complement_until_the_right_baskets_are_compared(
-    market: Supermarket, trap: str, lift: float
-) -> None:
+def test_a_trap_looks_like_a_complement_until_the_right_baskets_are_compared(market, trap: str, lift: float) -> None:
     truth, baskets = market.truth, market.baskets
     chosen = truth.trap_kind == TRAP_NAMES.index(trap)
     query, item = truth.trap_query[chosen], truth.trap_item[chosen]

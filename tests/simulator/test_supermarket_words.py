@@ -3,14 +3,7 @@
 import pytest
 
 from neatrec.simulator import supermarket
-from neatrec.simulator.catalog import (
-    PLAIN,
-    complementary_products,
-    kind_of,
-    product_table,
-    products_by_priority,
-    words,
-)
+from neatrec.simulator.catalog import PLAIN, complementary_products, kind_of, product_table, products_by_priority, words
 from neatrec.text import printable
 
 PRODUCTS = {product.name: product for product in product_table().products}
@@ -53,7 +46,6 @@ def test_any_beginning_of_the_range_holds_complements_and_all_traps() -> None:
 @pytest.mark.parametrize("items", [60, 396, 1_000, 50_000])
 def test_names_are_unique_and_printable(items: int) -> None:
     catalog = supermarket(10, items, seed=3).baskets.catalog
-    assert catalog.names is not None
     names = catalog.names.to_pylist()
     assert len(names) == len(set(names)) == items
     assert all(name == printable(name) and 3 <= len(name) <= 80 and name.isascii() for name in names)

@@ -125,9 +125,7 @@ def test_what_cannot_be_counted_is_refused(tmp_path: Path) -> None:
         run_labels(lines, null_rounds=1)
 
 
-def test_a_basket_that_is_too_long_is_refused_before_items_are_looked_at(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_basket_that_is_too_long_is_refused_before_items_are_looked_at(tmp_path: Path, capsys, monkeypatch) -> None:
     source = written(orders(3, 60), tmp_path / "orders", "parquet")
     monkeypatch.delattr("neatrec.io.spark_lines._catalog")
     words = ["labels", source, "--basket", "order", "--item", "sku", "--engine", "spark", "--spark-read"]
@@ -156,8 +154,6 @@ def test_options_that_spark_does_not_know_are_refused(options: SourceOptions, se
         (["--engine", "spark", "--strata", "month"], "`--strata` must be left out with --spark-read"),
     ],
 )
-def test_the_prompt_says_what_does_not_go_together(
-    options: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_prompt_says_what_does_not_go_together(options: list[str], sentence: str, capsys) -> None:
     assert exit_code_of(["labels", "orders", "--spark-read", *options]) == 2
     assert sentence in capsys.readouterr().err

@@ -133,9 +133,7 @@ def test_other_failures_stay_what_they_are() -> None:
         (("--engine", "sparc"), "Did you mean 'spark'?"),
     ],
 )
-def test_the_prompt_says_what_is_wrong_before_anything_is_read(
-    options: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_prompt_says_what_is_wrong_before_anything_is_read(options, sentence: str, capsys, monkeypatch) -> None:
     from neatrec.cli.main import exit_code_of
 
     class NoSession:

@@ -7,15 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from neatrec.errors import ParameterError
-from neatrec.statistics import (
-    chi_squared,
-    chi_squared_p,
-    chi_squared_threshold,
-    jaccard,
-    lift,
-    shrunk_lift,
-    signed_llr,
-)
+from neatrec.statistics import chi_squared, chi_squared_p, chi_squared_threshold, jaccard, lift, shrunk_lift, signed_llr
 
 CELL = st.integers(0, 10_000)
 TABLES = st.tuples(CELL, CELL, CELL, CELL).filter(lambda t: min(t[0] + t[1], t[2] + t[3], t[0] + t[2], t[1] + t[3]) > 0)

@@ -66,9 +66,7 @@ def test_the_bundle_says_how_old_baskets_count(shops: tuple[Shop, Shop]) -> None
 
 
 @pytest.mark.parametrize("infinite", ["none", "inf", float("inf")])
-def test_an_infinite_half_life_gives_the_same_bits_as_none(
-    shops: tuple[Shop, Shop], baskets: Baskets, infinite: str | float
-) -> None:
+def test_an_infinite_half_life_gives_the_same_bits_as_none(shops, baskets: Baskets, infinite: str | float) -> None:
     found = fit(baskets, model="shrunk-lift", half_life=infinite).index.manifest
     assert found.content_hash == shops[0].index.manifest.content_hash != shops[1].index.manifest.content_hash
 

@@ -30,9 +30,7 @@ LIFT = ModelChoice(model="shrunk-lift")
         (LIFT, TrainOptions(half_life="60d"), "--half-life 60d"),
     ],
 )
-def test_the_first_other_option_is_named(
-    tmp_path: Path, choice: ModelChoice, options: TrainOptions, other: str | None
-) -> None:
+def test_the_first_other_option_is_named(tmp_path, choice, options: TrainOptions, other: str | None) -> None:
     train_bundle(dated_shop, tmp_path / "bundle", choice, options)
     assert trained_otherwise(tmp_path / "bundle", dated_shop(), LIFT, TrainOptions()) == other
 
@@ -43,9 +41,7 @@ def test_other_baskets_alone_are_no_other_options(tmp_path: Path) -> None:
     assert trained_otherwise(tmp_path / "bundle", undated, LIFT, TrainOptions()) is None
 
 
-def test_serve_neither_serves_nor_replaces_a_bundle_of_another_model(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_serve_neither_serves_nor_replaces_a_bundle_of_another_model(tmp_path: Path, capsys) -> None:
     orders, out = tmp_path / "orders.csv", tmp_path / "bundle"
     orders.write_text("order_id,product\n" + "".join(f"{n},{item}\n" for n in range(30) for item in ("tea", "milk")))
     words = [str(orders), "--basket", "order_id", "--item", "product", "--out", str(out)]
