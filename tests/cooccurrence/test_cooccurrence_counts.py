@@ -136,49 +136,30 @@ def test_distinct_customers_survive_symmetry_where_nobody_can_count_twice() -> N
 
 
 @ENGINES
-def test_a_repeated_item_makes_no_pair_with_itself_and_counts_for_each_line_otherwise(engine: str) -> None:
-    baskets = Baskets.from_lists([["a", "b", "a", "a"]])
-    pairs = count(baskets, CountOptions(), engine=engine)
-    assert as_dict(pairs) == {(0, 1): (1, None), (1, 0): (2, None)}
-    assert pairs.margins.records == 3
+@pytest.mark.parametrize(
+    ("contents", "categories", "options", "wanted"),
+    [
+        pytest.param(["abaa"], None, {}, {"ab": 1, "ba": 2}, id="a repeated item counts for each line"),
+        pytest.param(["abc"], [None, None, "x"], {}, {"ab": 1, "ac": 1, "bc": 1}, id="unknown categories differ"),
+        pytest.param(["abc"], ["x", "x", "y"], {"window": 1}, {"bc": 1}, id="windows before categories"),
+        pytest.param(["abc", "ac"], ["x", "x", "y"], {"min_basket": 3}, {"ac": 1, "bc": 1}, id="small baskets first"),
+    ],
+)
+def test_what_makes_a_pair(engine: str, contents, categories, options, wanted) -> None:
+    letters = sorted(set("".join(contents)))
+    baskets = Baskets.from_lists(contents, catalog=Catalog.from_ids(letters, categories=categories))
+    found = count(baskets, CountOptions(**options), engine=engine)
+    assert {letters[q] + letters[v]: n for (q, v), (n, _) in as_dict(found).items()} == wanted
+    assert found.margins.records == sum(wanted.values())
 
 
 @ENGINES
-def test_two_unknown_categories_are_not_the_same_category(engine: str) -> None:
-    catalog = Catalog.from_ids("abcd", categories=[None, None, "x", "x"])
-    baskets = Baskets.from_lists(["abcd"], catalog=catalog)
-    assert list(as_dict(count(baskets, CountOptions(), engine=engine))) == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3)]
-
-
-@ENGINES
-def test_the_window_is_counted_before_same_category_pairs_are_dropped(engine: str) -> None:
-    catalog = Catalog.from_ids("abc", categories=["x", "x", "y"])
-    baskets = Baskets.from_lists(["abc"], catalog=catalog)
-    assert list(as_dict(count(baskets, CountOptions(window=1), engine=engine))) == [(1, 2)]
-
-
-@ENGINES
-def test_small_baskets_are_left_out_before_anything_else(engine: str) -> None:
-    catalog = Catalog.from_ids("abc", categories=["x", "x", "y"])
-    baskets = Baskets.from_lists(["abc", "ac"], catalog=catalog)
-    found = count(baskets, CountOptions(min_basket=3), engine=engine)
-    assert (found.margins.baskets, found.margins.records) == (1, 2)
-
-
-@ENGINES
-def test_a_window_longer_than_any_basket_means_all_pairs(engine: str) -> None:
-    baskets = Baskets.from_lists(["abcde", "ace"])
-    wide, every = (count(baskets, CountOptions(window=w), engine=engine) for w in (10**15, None))
-    assert_equal(wide, replace(every, counting=wide.counting))
-
-
-@ENGINES
-def test_wide_windows_over_baskets_of_many_sizes(engine: str) -> None:
-    """Wide enough that SQL compares whole baskets instead of stepping through the window."""
+@pytest.mark.parametrize("window", [50, 10**15])
+def test_wide_windows_over_baskets_of_many_sizes(engine: str, window: int) -> None:
+    """Wide enough that whole baskets are compared instead of stepping through the window."""
     rng = np.random.default_rng(3)
-    lists = [[str(x) for x in rng.integers(0, 20, size)] for size in (60, 3, 2, 5, 4, 3, 7)]
-    baskets = Baskets.from_lists(lists)
-    counting = CountOptions(window=50)
+    baskets = Baskets.from_lists([[str(x) for x in rng.integers(0, 20, size)] for size in (60, 3, 2, 5, 4, 3, 7)])
+    counting = CountOptions(window=window)
     assert_counted_right(count(baskets, counting, engine=engine), baskets, counting)
 
 

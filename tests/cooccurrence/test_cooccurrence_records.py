@@ -41,29 +41,27 @@ def test_a_counting_says_what_is_wrong_with_it(wrong: dict[str, Any], message: s
     assert str(caught.value) == message
 
 
-def test_pairs_must_be_sorted_and_unique() -> None:
-    for query, item in (([1, 0], [0, 1]), ([0, 0], [2, 1]), ([0, 0], [1, 1])):
-        with pytest.raises(ParameterError, match="pairs must be unique and sorted by query, then item"):
-            make(query, item)
+UNSORTED = "pairs must be unique and sorted by query, then item"
 
 
-def test_pairs_must_be_codes_of_the_catalogue() -> None:
-    with pytest.raises(ParameterError, match=r"`item` must be codes of the catalogue \(0 to 2\)"):
-        make([0], [3])
-    with pytest.raises(ParameterError, match=r"`query` must be codes of the catalogue \(0 to 2\)"):
-        make([-1], [0])
-
-
-def test_columns_must_be_of_one_length() -> None:
-    with pytest.raises(ParameterError, match=r"`reverse` must be as long as `query` \(1\), got 2"):
-        make([0], [1], reverse=np.zeros(2))
-
-
-def test_margins_must_cover_the_catalogue() -> None:
-    with pytest.raises(ParameterError, match="`margins` must cover the 3 items of the catalogue"):
-        make([0], [1], margins=make_margins(2))
-    with pytest.raises(ParameterError, match="must have one value for each item"):
-        Margins(np.ones(2), np.ones(3), 1, 1, 1, np.ones(2))
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda: make([1, 0], [0, 1]), UNSORTED),
+        (lambda: make([0, 0], [2, 1]), UNSORTED),
+        (lambda: make([0, 0], [1, 1]), UNSORTED),
+        (lambda: make([0], [3]), r"`item` must be codes of the catalogue \(0 to 2\)"),
+        (lambda: make([-1], [0]), r"`query` must be codes of the catalogue \(0 to 2\)"),
+        (lambda: make([0], [1], reverse=np.zeros(2)), r"`reverse` must be as long as `query` \(1\), got 2"),
+        (lambda: make([0], [1], margins=make_margins(2)), "`margins` must cover the 3 items of the catalogue"),
+        (lambda: Margins(np.ones(2), np.ones(3), 1, 1, 1, np.ones(2)), "must have one value for each item"),
+        (lambda: PairFilter(min_count=0), "`min_count` must be at least 1, got 0"),
+        (lambda: PairFilter(spread=(np.ones(3), np.ones(3))), "`spread` of a filter must come with `expected`"),
+    ],
+)
+def test_records_that_cannot_be_meant_are_refused(made, message) -> None:
+    with pytest.raises(ParameterError, match=message):
+        made()
 
 
 def test_the_pairs_of_one_query_are_one_slice() -> None:
@@ -84,15 +82,6 @@ def test_records_cannot_be_changed_afterwards() -> None:
 def test_a_result_says_what_it_holds() -> None:
     assert repr(make([0, 0, 2], [1, 2, 0])) == "<CooccurrenceCounts 3 directed pairs of 3 records>"
     assert repr(make([0], [1]).symmetric()) == "<CooccurrenceCounts 2 symmetric pairs of 6 records>"
-
-
-def test_a_screen_says_what_is_wrong_with_it() -> None:
-    with pytest.raises(ParameterError, match="`min_count` must be at least 1, got 0"):
-        PairFilter(min_count=0)
-    with pytest.raises(ParameterError, match="`spread` of a filter must come with `expected`"):
-        PairFilter(spread=(np.ones(3), np.ones(3)))
-    with pytest.raises(ParameterError, match=r"`expected` must be two vectors of 3 items, got \(2,\)"):
-        PairFilter(expected=(np.ones(3), np.ones(2))).check(3)
 
 
 def test_a_screen_can_be_pearsons_chi_squared() -> None:

@@ -22,29 +22,47 @@ from neatrec.errors import ParameterError, ResourceError
 
 ORDERED = Baskets.from_lists(["abc", "ab"])
 UNORDERED = Baskets.from_lists(["abc", "ab"], ordered=False)
+CATEGORIES = Baskets.from_lists(["ab"], catalog=Catalog.from_ids("ab", categories=["x", "y"]))
 
 
-def test_directions_need_cart_order() -> None:
-    with pytest.raises(
-        ParameterError, match=r"`directed` must be False for baskets without cart order. Count with dir"
-    ):
-        count(UNORDERED, CountOptions())
+@pytest.mark.parametrize(
+    ("baskets", "counting", "message"),
+    [
+        (UNORDERED, {}, "`directed` must be False for baskets without cart order. Count with dir"),
+        (UNORDERED, {"directed": False, "window": 5}, "`window` must be None for baskets without cart order, got 5."),
+        (ORDERED, {"once_per_customer": True}, "`once_per_customer` must be False for baskets without users. Name the"),
+        (CATEGORIES, {"category_level": "categry"}, "must be one of category, got 'categry'. Did you mean 'category'"),
+        ([ORDERED, Baskets.from_lists(["xy"])], {}, "shards must share one catalogue, got two that differ"),
+        ([ORDERED, UNORDERED], {}, "shards must agree on whether cart order and users are known"),
+        ([], {}, r"`baskets` must be Baskets or shards of them, got \[\]"),
+        ([["a"], ["b"]], {}, r"`baskets` must be Baskets or shards of them, got \['list'\]"),
+        (iter([ORDERED]), {}, "a stream that can be iterated more than once"),
+    ],
+)
+def test_baskets_that_cannot_be_counted_so_are_refused(baskets, counting, message) -> None:
+    for count_or_margins in (count, margins):
+        with pytest.raises(ParameterError, match=message):
+            count_or_margins(baskets, CountOptions(**counting))
 
 
-def test_windows_need_cart_order() -> None:
-    with pytest.raises(ParameterError, match=r"`window` must be None for baskets without cart order, got 5. Count all"):
-        count(UNORDERED, CountOptions(directed=False, window=5))
+WRONG_SIZE = "`memory_limit` must be a number of bytes or a size such as"
 
 
-def test_once_per_customer_needs_users() -> None:
-    with pytest.raises(ParameterError, match=r"`once_per_customer` must be False for baskets without users. Name the"):
-        margins(ORDERED, CountOptions(once_per_customer=True))
-
-
-def test_an_unknown_category_level_is_named() -> None:
-    catalog = Catalog.from_ids("ab", categories=["x", "y"])
-    with pytest.raises(ParameterError, match=r"`category_level` must be one of category, got 'categry'. Did you mean"):
-        count(Baskets.from_lists(["ab"], catalog=catalog), CountOptions(category_level="categry"))
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"engine": "dsk"}, "`engine` must be one of auto, memory, disk, spark, got 'dsk'. Did you mean"),
+        ({"threads": 0}, "`threads` must be None or a whole number from 1 to 1024, got 0"),
+        *(({"memory_limit": wrong}, WRONG_SIZE) for wrong in ("2 potatoes", "-1GB", 0, "0MB", True, "3iB")),
+        (
+            {"keep": FilteredPairs(lambda _: PairFilter(expected=(np.ones(1), np.ones(1))))},
+            r"`expected` must be two vectors of 3 items, got \(1,\)",
+        ),
+    ],
+)
+def test_ways_of_counting_are_checked(how, message) -> None:
+    with pytest.raises(ParameterError, match=message):
+        count(ORDERED, **how)
 
 
 @pytest.mark.parametrize("engine", ["memory", "disk", "auto"])
@@ -74,42 +92,12 @@ def test_the_cap_can_be_moved() -> None:
     assert len(count(ORDERED, CountOptions(max_basket_pairs=3))) == 3
 
 
-def test_engines_threads_and_limits_are_checked() -> None:
-    with pytest.raises(
-        ParameterError, match=r"`engine` must be one of auto, memory, disk, spark, got 'dsk'. Did you mean"
-    ):
-        count(ORDERED, engine="dsk")
-    with pytest.raises(ParameterError, match="`threads` must be None or a whole number from 1 to 1024, got 0"):
-        count(ORDERED, threads=0)
-    for wrong in ("2 potatoes", "-1GB", 0, "0MB", True, "3iB"):
-        with pytest.raises(ParameterError, match="`memory_limit` must be a number of bytes or a size such as"):
-            count(ORDERED, memory_limit=wrong)
-
-
-def test_shards_must_go_together() -> None:
-    with pytest.raises(ParameterError, match="shards must share one catalogue, got two that differ"):
-        count([ORDERED, Baskets.from_lists(["xy"])])
-    with pytest.raises(ParameterError, match="shards must agree on whether cart order and users are known"):
-        count([ORDERED, UNORDERED])
-    with pytest.raises(ParameterError, match=r"`baskets` must be Baskets or shards of them, got \[\]"):
-        count([])
-    with pytest.raises(ParameterError, match=r"`baskets` must be Baskets or shards of them, got \['list'\]"):
-        count([["a"], ["b"]])  # type: ignore[list-item]
-    with pytest.raises(ParameterError, match="a stream that can be iterated more than once"):
-        count(iter([ORDERED]))
-
-
 @pytest.mark.parametrize("engine", ["memory", "disk"])
 def test_keep_must_give_a_mask(engine: str) -> None:
     with pytest.raises(ParameterError, match=r"`keep` must return a boolean mask of the block's 3 pairs, got int64 of"):
         count(ORDERED, keep=lambda block, _: block.count, engine=engine)  # type: ignore[arg-type, return-value]
     with pytest.raises(ParameterError, match=r"got bool of shape \(1,\)"):
         count(ORDERED, keep=lambda block, _: np.ones(1, dtype=bool), engine=engine)
-
-
-def test_a_screen_of_another_catalogue_is_refused() -> None:
-    with pytest.raises(ParameterError, match=r"`expected` must be two vectors of 3 items, got \(1,\)"):
-        count(ORDERED, keep=FilteredPairs(lambda _: PairFilter(expected=(np.ones(1), np.ones(1)))))
 
 
 def test_a_stated_limit_is_kept_by_refusing() -> None:

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 HEADER = "order_id,sku,pos\n"
 ROWS = "1,tea,1\n1,milk,2\n2,tea,1\n"
 GOOD = HEADER + ROWS
-POSITIONS = {"basket": "order_id", "item": "sku", "position": "pos"}
+PAIR = {"basket": "order_id", "item": "sku"}
+POSITIONS = {**PAIR, "position": "pos"}
 
 
 class BadFile(NamedTuple):
@@ -101,21 +102,38 @@ ONE_GOOD = "{'1': ['tea', 'milk']}"
 CATALOG = "sku,name,category\ntea,Tea,drinks\nmilk,Milk,dairy\njam,Jam,spreads\n"
 
 
+def beside(**contents: str | bytes) -> Callable[[Path], str]:
+    """Good orders, and other files in the same folder."""
+    return files("orders.csv", orders_DOT_csv=GOOD, **contents)
+
+
+Content = str | bytes | dict[str, Any] | Callable[[Path], str]
+"""Text of a CSV file, columns of a Parquet file, or what writes the files."""
+
+
+def writer(content: Content) -> Callable[[Path], str]:
+    if isinstance(content, dict):
+        return parquet(content)
+    return csv(content) if isinstance(content, str | bytes) else content
+
+
 def reads(
-    name: str, write: Callable[[Path], str], baskets: str = TWO, options: Mapping[str, Any] = POSITIONS
+    name: str, content: Content, baskets: str = TWO, *, given: Mapping[str, Any] = POSITIONS, **options: Any
 ) -> BadFile:
-    return BadFile(name, write, "reads", baskets, options)
+    return BadFile(name, writer(content), "reads", baskets, {**given, **options})
 
 
-def refuses(name: str, write: Callable[[Path], str], match: str, options: Mapping[str, Any] = POSITIONS) -> BadFile:
-    return BadFile(name, write, "refuses", match, options)
+def refuses(
+    name: str, content: Content, match: str, *, given: Mapping[str, Any] = POSITIONS, **options: Any
+) -> BadFile:
+    return BadFile(name, writer(content), "refuses", match, {**given, **options})
 
 
 NOTHING_IN_IT = [
-    refuses("empty file", csv(""), "is empty"),
-    refuses("only blank lines", csv("\n\n\n"), "is empty"),
-    refuses("header only", csv(HEADER), "has column names and no rows"),
-    refuses("header without line end", csv(HEADER.strip()), "has column names and no rows"),
+    refuses("empty file", "", "is empty"),
+    refuses("only blank lines", "\n\n\n", "is empty"),
+    refuses("header only", HEADER, "has column names and no rows"),
+    refuses("header without line end", HEADER.strip(), "has column names and no rows"),
     refuses(
         "parquet without rows",
         parquet(
@@ -135,7 +153,7 @@ NOTHING_IN_IT = [
     refuses("folder of other files", files("shop", shop__readme_DOT_txt="hello"), "holds no CSV"),
     refuses("folder of empty files", files("shop", shop__a_DOT_csv="", shop__b_DOT_csv=""), "is empty"),
     reads("an empty part among parts", files("shop", shop__a_DOT_csv="", shop__b_DOT_csv=GOOD)),
-    refuses("all ids missing", csv(HEADER + ",tea,1\n,milk,2\n"), "no basket lines are left.*2 no basket or item id"),
+    refuses("all ids missing", HEADER + ",tea,1\n,milk,2\n", "no basket lines are left.*2 no basket or item id"),
 ]
 
 NO_SUCH_FILE = [
@@ -145,22 +163,18 @@ NO_SUCH_FILE = [
     refuses("unreadable file", endless_link, "cannot read|no file or folder"),
     refuses("path with a NUL", lambda folder: str(folder / "a\0b.csv"), "no file or folder|not a path"),
     refuses("a device", lambda folder: "/dev/null", "not a regular file"),
-    refuses("missing catalogue", csv(GOOD), "no file or folder", {**POSITIONS, "catalog": "@absent.csv"}),
-    refuses(
-        "missing list of items to leave out", csv(GOOD), "cannot read", {**POSITIONS, "exclude_items": "@absent.txt"}
-    ),
+    refuses("missing catalogue", GOOD, "no file or folder", catalog="@absent.csv"),
+    refuses("missing list of items to leave out", GOOD, "cannot read", exclude_items="@absent.txt"),
 ]
 
 WRONG_KIND = [
     refuses("a parquet that is none", csv(GOOD, "orders.parquet"), "called Parquet but does not begin like one"),
-    refuses("a cut-off parquet", cut_parquet, "no whole Parquet", {"basket": "order_id", "item": "sku"}),
-    refuses(
-        "a parquet with a broken page", parquet_with_broken_page, "cannot read", {"basket": "order_id", "item": "sku"}
-    ),
+    refuses("a cut-off parquet", cut_parquet, "no whole Parquet", given=PAIR),
+    refuses("a parquet with a broken page", parquet_with_broken_page, "cannot read", given=PAIR),
     refuses("a parquet of two letters", csv(b"PAR1", "orders.parquet"), "no whole Parquet"),
     refuses("an Excel workbook", csv(b"PK\x03\x04" + bytes(100), "orders.csv"), "Excel workbook: save it as CSV"),
-    refuses("a zstd file", csv(b"\x28\xb5\x2f\xfd" + bytes(100)), "zstd"),
-    refuses("random bytes", csv(bytes(range(256)) * 40), "NUL bytes|not UTF-8|no column|no header"),
+    refuses("a zstd file", b"\x28\xb5\x2f\xfd" + bytes(100), "zstd"),
+    refuses("random bytes", bytes(range(256)) * 40, "NUL bytes|not UTF-8|no column|no header"),
     refuses("a cut-off gzip", csv(big_gzip(cut=True, flip=False), "orders.csv.gz"), "damaged or cut-off gzip"),
     refuses("a damaged gzip", csv(big_gzip(cut=False, flip=True), "orders.csv.gz"), "damaged or cut-off gzip"),
     reads("a gzip that is called csv", csv(gzip.compress(GOOD.encode()), "orders.csv")),
@@ -173,59 +187,53 @@ WRONG_KIND = [
         "instacart without its products",
         lambda folder: str(Path(csv(GOOD, "order_products__train.csv")(folder)).parent),
         "looks like the Instacart tables but has no orders, no products",
-        {},
+        given={},
     ),
     refuses(
         "instacart without its orders",
         files("", aisles_DOT_csv="aisle_id,aisle\n1,tea\n", departments_DOT_csv="department_id,department\n1,food\n"),
         "has no order_products__prior or order_products__train, no orders, no products",
-        {},
+        given={},
     ),
 ]
 
 COLUMNS = [
     refuses(
         "missing column",
-        csv(GOOD),
+        GOOD,
         r"no column 'ordr_id' for basket; its columns are: order_id, sku, pos.*--basket order_id",
-        {**POSITIONS, "basket": "ordr_id"},
+        basket="ordr_id",
     ),
+    refuses("missing item column", GOOD, "no column 'article' for item.*--item sku", item="article"),
+    refuses("missing user column", GOOD, "no column 'client' for user", user="client"),
+    refuses("missing attribute", GOOD, "no column 'store' for attribute", attributes=("store",)),
+    refuses("missing category", GOOD, "no column 'aisle' for category", category=("aisle",)),
     refuses(
-        "missing item column", csv(GOOD), "no column 'article' for item.*--item sku", {**POSITIONS, "item": "article"}
+        "names that say nothing", "a,b\n1,2\n", "no column known to be the basket; its columns are: a, b", given={}
     ),
-    refuses("missing user column", csv(GOOD), "no column 'client' for user", {**POSITIONS, "user": "client"}),
-    refuses("missing attribute", csv(GOOD), "no column 'store' for attribute", {**POSITIONS, "attributes": ("store",)}),
-    refuses("missing category", csv(GOOD), "no column 'aisle' for category", {**POSITIONS, "category": ("aisle",)}),
-    refuses("names that say nothing", csv("a,b\n1,2\n"), "no column known to be the basket; its columns are: a, b", {}),
-    refuses("no header", csv(ROWS), "no column 'order_id'"),
-    refuses("no header, nothing said", csv(ROWS), "no column known to be the basket", {}),
+    refuses("no header", ROWS, "no column 'order_id'"),
+    refuses("no header, nothing said", ROWS, "no column known to be the basket", given={}),
     reads(
-        "names that are usual", csv("Order ID,SKU\n1,tea\n1,milk\n2,tea\n"), "{'1': ['milk', 'tea'], '2': ['tea']}", {}
+        "names that are usual", "Order ID,SKU\n1,tea\n1,milk\n2,tea\n", "{'1': ['milk', 'tea'], '2': ['tea']}", given={}
     ),
-    refuses("a column twice", csv("order_id,sku,sku,pos\n1,tea,a,1\n"), "2 columns called 'sku'"),
-    reads("another column twice", csv("order_id,sku,pos,x,x\n1,tea,1,,\n1,milk,2,,\n2,tea,1,,\n")),
+    refuses("a column twice", "order_id,sku,sku,pos\n1,tea,a,1\n", "2 columns called 'sku'"),
+    reads("another column twice", "order_id,sku,pos,x,x\n1,tea,1,,\n1,milk,2,,\n2,tea,1,,\n"),
     reads(
         "names in other cases",
-        parquet({"order_id": [1, 1, 2], "ORDER_ID": [9, 9, 9], "sku": ["tea", "milk", "tea"], "pos": [1, 2, 1]}),
+        {"order_id": [1, 1, 2], "ORDER_ID": [9, 9, 9], "sku": ["tea", "milk", "tea"], "pos": [1, 2, 1]},
     ),
-    reads("names with spaces around", csv("order_id, sku, pos\n1,tea,1\n1,milk,2\n2,tea,1\n")),
-    reads(
-        "a name that is SQL",
-        csv(GOOD.replace("sku", '"sku""; DROP TABLE line; --"')),
-        TWO,
-        {**POSITIONS, "item": 'sku"; DROP TABLE line; --'},
-    ),
+    reads("names with spaces around", "order_id, sku, pos\n1,tea,1\n1,milk,2\n2,tea,1\n"),
+    reads("a name that is SQL", GOOD.replace("sku", '"sku""; DROP TABLE line; --"'), item='sku"; DROP TABLE line; --'),
     reads(
         "a parquet name that is SQL",
-        parquet({"order_id": [1, 1, 2], 'sku"; DROP TABLE line; --': ["tea", "milk", "tea"], "pos": [1, 2, 1]}),
-        TWO,
-        {**POSITIONS, "item": 'sku"; DROP TABLE line; --'},
+        {"order_id": [1, 1, 2], 'sku"; DROP TABLE line; --': ["tea", "milk", "tea"], "pos": [1, 2, 1]},
+        item='sku"; DROP TABLE line; --',
     ),
     refuses(
         "lists in a column",
-        parquet({"order_id": [1, 2], "sku": [["tea", "milk"], ["tea"]]}),
+        {"order_id": [1, 2], "sku": [["tea", "milk"], ["tea"]]},
         "cannot be read as item",
-        {"basket": "order_id", "item": "sku"},
+        given=PAIR,
     ),
     refuses(
         "mixed schemas",
@@ -239,87 +247,84 @@ COLUMNS = [
 ]
 
 TEXT = [
-    reads("semicolons", csv(GOOD.replace(",", ";"))),
+    reads("semicolons", GOOD.replace(",", ";")),
     reads("tabs", csv(GOOD.replace(",", "\t"), "orders.tsv")),
-    reads("bars", csv(GOOD.replace(",", "|"))),
-    refuses("an unusual delimiter", csv(GOOD.replace(",", "~")), "only one: fields must be divided"),
-    reads("an unusual delimiter that is said", csv(GOOD.replace(",", "~")), TWO, {**POSITIONS, "delimiter": "~"}),
-    reads("Windows line ends", csv(GOOD.replace("\n", "\r\n"))),
-    reads("old Mac line ends", csv(GOOD.replace("\n", "\r"))),
-    reads("mixed line ends", csv(HEADER + "1,tea,1\r\n1,milk,2\n2,tea,1\r\n")),
-    reads("mixed line ends and quotes", csv(HEADER + '1,"tea",1\n1,"milk",2\n2,tea,"1"\r\n')),
-    reads("no last line end", csv(GOOD.rstrip())),
-    reads("blank lines", csv("\n" + HEADER + "1,tea,1\n\n1,milk,2\n\n2,tea,1\n\n")),
-    reads("UTF-8 with a mark", csv(b"\xef\xbb\xbf" + GOOD.encode())),
-    reads("UTF-8", csv(text_frame("utf-8")), FRENCH),
-    reads("UTF-16 with a mark", csv(text_frame("utf-16-le", b"\xff\xfe")), FRENCH),
-    reads("UTF-16 the other way round", csv(text_frame("utf-16-be", b"\xfe\xff")), FRENCH),
-    reads("UTF-16 without a mark", csv(text_frame("utf-16-le")), FRENCH),
-    reads("UTF-32", csv(text_frame("utf-32-le", b"\xff\xfe\x00\x00")), FRENCH),
+    reads("bars", GOOD.replace(",", "|")),
+    refuses("an unusual delimiter", GOOD.replace(",", "~"), "only one: fields must be divided"),
+    reads("an unusual delimiter that is said", GOOD.replace(",", "~"), delimiter="~"),
+    reads("Windows line ends", GOOD.replace("\n", "\r\n")),
+    reads("old Mac line ends", GOOD.replace("\n", "\r")),
+    reads("mixed line ends", HEADER + "1,tea,1\r\n1,milk,2\n2,tea,1\r\n"),
+    reads("mixed line ends and quotes", HEADER + '1,"tea",1\n1,"milk",2\n2,tea,"1"\r\n'),
+    reads("no last line end", GOOD.rstrip()),
+    reads("blank lines", "\n" + HEADER + "1,tea,1\n\n1,milk,2\n\n2,tea,1\n\n"),
+    reads("UTF-8 with a mark", b"\xef\xbb\xbf" + GOOD.encode()),
+    reads("UTF-8", text_frame("utf-8"), FRENCH),
+    reads("UTF-16 with a mark", text_frame("utf-16-le", b"\xff\xfe"), FRENCH),
+    reads("UTF-16 the other way round", text_frame("utf-16-be", b"\xfe\xff"), FRENCH),
+    reads("UTF-16 without a mark", text_frame("utf-16-le"), FRENCH),
+    reads("UTF-32", text_frame("utf-32-le", b"\xff\xfe\x00\x00"), FRENCH),
     reads("UTF-16, packed", csv(gzip.compress(text_frame("utf-16-le", b"\xff\xfe")), "orders.csv.gz"), FRENCH),
-    refuses("Latin-1", csv(text_frame("latin-1")), r"is not UTF-8 in line 2.*iconv"),
+    refuses("Latin-1", text_frame("latin-1"), r"is not UTF-8 in line 2.*iconv"),
     refuses(
-        "Latin-1 in the header", csv("order_id,sku,pos,prénom\n1,tea,1,x\n".encode("latin-1")), "is not UTF-8 in line 1"
+        "Latin-1 in the header", "order_id,sku,pos,prénom\n1,tea,1,x\n".encode("latin-1"), "is not UTF-8 in line 1"
     ),
-    reads("Latin-1 that is said", csv(text_frame("latin-1")), FRENCH, {**POSITIONS, "encoding": "latin-1"}),
+    reads("Latin-1 that is said", text_frame("latin-1"), FRENCH, encoding="latin-1"),
     refuses(
-        "an encoding that is said wrongly",
-        csv(text_frame("latin-1")),
-        "is not utf-16|NUL|no column",
-        {**POSITIONS, "encoding": "utf-16"},
+        "an encoding that is said wrongly", text_frame("latin-1"), "is not utf-16|NUL|no column", encoding="utf-16"
     ),
-    refuses("cut-off UTF-16", csv(text_frame("utf-16-le", b"\xff\xfe")[:-1]), "is not utf-16"),
-    refuses("NUL in an item", csv(HEADER + "1,tea,1\n1,mi\0lk,2\n"), "line 3, column 'sku'.*NUL"),
-    refuses("NUL in a basket", csv(HEADER + "1,tea,1\n\0,milk,2\n"), "line 3, column 'order_id'.*NUL"),
+    refuses("cut-off UTF-16", text_frame("utf-16-le", b"\xff\xfe")[:-1], "is not utf-16"),
+    refuses("NUL in an item", HEADER + "1,tea,1\n1,mi\0lk,2\n", "line 3, column 'sku'.*NUL"),
+    refuses("NUL in a basket", HEADER + "1,tea,1\n\0,milk,2\n", "line 3, column 'order_id'.*NUL"),
 ]
 
 RECORDS = [
-    refuses("too few fields", csv(HEADER + "1,tea,1\n1,milk\n2,tea,1\n"), "line 3: the line has fewer fields"),
-    refuses("too many fields", csv(HEADER + "1,tea,1\n1,milk,2,3\n2,tea,1\n"), "line 3: the line has more fields"),
-    refuses("a comma for the decimal point", csv("order_id,sku,pos\n1,tea,1,5\n"), "line 2: the line has more fields"),
+    refuses("too few fields", HEADER + "1,tea,1\n1,milk\n2,tea,1\n", "line 3: the line has fewer fields"),
+    refuses("too many fields", HEADER + "1,tea,1\n1,milk,2,3\n2,tea,1\n", "line 3: the line has more fields"),
+    refuses("a comma for the decimal point", "order_id,sku,pos\n1,tea,1,5\n", "line 2: the line has more fields"),
     refuses(
         "a quote that never closes",
-        csv(HEADER + '1,tea,1\n1,"milk,2\n2,tea,1\n'),
+        HEADER + '1,tea,1\n1,"milk,2\n2,tea,1\n',
         "line 3: a quote is opened and not closed",
     ),
     refuses(
         "a quote that never closes, bad rows allowed",
-        csv(HEADER + '1,tea,1\n1,"milk,2\n2,tea,1\n'),
+        HEADER + '1,tea,1\n1,"milk,2\n2,tea,1\n',
         "line 3: a quote is opened and not closed",
-        {**POSITIONS, "max_bad_rows": 100},
+        max_bad_rows=100,
     ),
     refuses(
         "a quote that never closes in the header",
-        csv('order_id,"sku,pos\n1,tea,1\n'),
+        'order_id,"sku,pos\n1,tea,1\n',
         "header of more than one line|no column|no header",
     ),
-    refuses("text after a quote", csv(HEADER + '1,"tea"x,1\n'), "line 2: a quote is opened"),
-    reads("a quote inside", csv(HEADER + '1,5" nail,1\n1,"12"" board",2\n'), "{'1': ['5\" nail', '12\" board']}"),
+    refuses("text after a quote", HEADER + '1,"tea"x,1\n', "line 2: a quote is opened"),
+    reads("a quote inside", HEADER + '1,5" nail,1\n1,"12"" board",2\n', "{'1': ['5\" nail', '12\" board']}"),
     reads(
         "quotes escaped with a backslash",
-        csv(HEADER + '1,"a \\"good\\" tea",1\n1,milk,2\n'),
+        HEADER + '1,"a \\"good\\" tea",1\n1,milk,2\n',
         "{'1': ['a \"good\" tea', 'milk']}",
     ),
     reads(
         "line ends and commas in a field",
-        csv('order_id,sku,pos,note\n1,tea,1,"green\nand loose, ""fine"""\n1,milk,2,\n2,tea,1,\n'),
+        'order_id,sku,pos,note\n1,tea,1,"green\nand loose, ""fine"""\n1,milk,2,\n2,tea,1,\n',
     ),
     refuses(
         "a line end in an id",
-        csv(HEADER + '1,"tea,1\n1,milk"",2\n2,tea"",1\n3,salt",1\n4,tea,1\n'),
+        HEADER + '1,"tea,1\n1,milk"",2\n2,tea"",1\n3,salt",1\n4,tea,1\n',
         "line 2, column 'sku': must stand on one line: a quote may be opened and not closed",
-        {**POSITIONS, "max_bad_rows": 100},
+        max_bad_rows=100,
     ),
-    reads("a field of 3 MB", csv("order_id,sku,pos,note\n1,tea,1," + "x" * 3_000_000 + "\n1,milk,2,\n2,tea,1,\n")),
-    reads("ids of 10 kB", csv(HEADER + f"1,{'t' * 10_000},1\n"), repr({"1": ["t" * 10_000]})),
+    reads("a field of 3 MB", "order_id,sku,pos,note\n1,tea,1," + "x" * 3_000_000 + "\n1,milk,2,\n2,tea,1,\n"),
+    reads("ids of 10 kB", HEADER + f"1,{'t' * 10_000},1\n", repr({"1": ["t" * 10_000]})),
     refuses(
         "a bad line after a field of 3 MB",
-        csv("order_id,sku,pos,note\n1,tea,1," + "x" * 3_000_000 + "\n1,milk,two,\n"),
+        "order_id,sku,pos,note\n1,tea,1," + "x" * 3_000_000 + "\n1,milk,two,\n",
         "line 3, column 'pos'",
     ),
     refuses(
         "a bad value after line ends in a field",
-        csv('order_id,sku,note,pos\n1,tea,"green\n\n or black",1\n1,milk,,two\n'),
+        'order_id,sku,note,pos\n1,tea,"green\n\n or black",1\n1,milk,,two\n',
         "line 5, column 'pos'.*'two'",
     ),
 ]
@@ -327,26 +332,20 @@ RECORDS = [
 VALUES = [
     refuses(
         "text for a position",
-        csv(HEADER + "1,tea,1\n1,milk,second\n"),
+        HEADER + "1,tea,1\n1,milk,second\n",
         "line 3, column 'pos': must be a number, got 'second'",
     ),
+    refuses("a negative position", HEADER + "1,tea,1\n1,milk,-2\n", "line 3, column 'pos': must be a number from 0"),
     refuses(
-        "a negative position", csv(HEADER + "1,tea,1\n1,milk,-2\n"), "line 3, column 'pos': must be a number from 0"
+        "NaN for a position", HEADER + "1,tea,1\n1,milk,NaN\n", "line 3, column 'pos': must be a number, is missing"
     ),
+    refuses("no position", HEADER + "1,tea,1\n1,milk,\n", "line 3, column 'pos': must be a number, is missing"),
     refuses(
-        "NaN for a position",
-        csv(HEADER + "1,tea,1\n1,milk,NaN\n"),
-        "line 3, column 'pos': must be a number, is missing",
-    ),
-    refuses("no position", csv(HEADER + "1,tea,1\n1,milk,\n"), "line 3, column 'pos': must be a number, is missing"),
-    refuses(
-        "an infinite position",
-        csv(HEADER + "1,tea,1\n1,milk,inf\n"),
-        "line 3, column 'pos': must be a number, got 'inf'",
+        "an infinite position", HEADER + "1,tea,1\n1,milk,inf\n", "line 3, column 'pos': must be a number, got 'inf'"
     ),
     refuses(
         "NaN for a position in parquet",
-        parquet({"order_id": [1, 1], "sku": ["tea", "milk"], "pos": [1.0, float("nan")]}),
+        {"order_id": [1, 1], "sku": ["tea", "milk"], "pos": [1.0, float("nan")]},
         "row 2, column 'pos': must be a number, is missing",
     ),
     refuses(
@@ -356,211 +355,190 @@ VALUES = [
     ),
     refuses(
         "a position no float can hold",
-        csv(HEADER + "1,tea,18446744073709551616\n"),
+        HEADER + "1,tea,18446744073709551616\n",
         "line 2, column 'pos': must be a number from 0 to 2\\^53",
     ),
     refuses(
         "one position for all lines",
-        csv(HEADER + "1,tea,1\n1,milk,1\n2,tea,7\n"),
+        HEADER + "1,tea,1\n1,milk,1\n2,tea,7\n",
         "column 'pos' has one value in each basket: it does not say the order",
     ),
-    reads("positions with gaps and fractions", csv(HEADER + "1,milk,7.5\n1,tea,0\n2,tea,1e3\n")),
+    reads("positions with gaps and fractions", HEADER + "1,milk,7.5\n1,tea,0\n2,tea,1e3\n"),
     reads(
-        "positions as text in parquet",
-        parquet({"order_id": [1, 1, 2], "sku": ["milk", "tea", "tea"], "pos": ["10", "9", "1"]}),
+        "positions as text in parquet", {"order_id": [1, 1, 2], "sku": ["milk", "tea", "tea"], "pos": ["10", "9", "1"]}
     ),
-    reads("missing ids", csv(GOOD + ",tea,1\n1,,3\nNULL,tea,1\n2,nan,2\n")),
+    reads("missing ids", GOOD + ",tea,1\n1,,3\nNULL,tea,1\n2,nan,2\n"),
     refuses(
         "an attribute that is no column",
-        csv("order_id,sku,store\n1,tea,north\n"),
+        "order_id,sku,store\n1,tea,north\n",
         "has no column 'stor' for attribute.*Likely meant: --strata store",
-        {"basket": "order_id", "item": "sku", "attributes": "stor"},
+        given=PAIR,
+        attributes="stor",
     ),
-    reads("ids of spaces", csv(GOOD + '" ",tea,1\n1,\t,3\n1,\u00a0,4\n')),
-    reads("ids that spreadsheets and R write for nothing", csv(GOOD + "NA,tea,1\n1,N/A,3\n1,#N/A,4\nNull,tea,5\n")),
-    reads("ids with spaces and markers in them", csv(HEADER + "1, NA,1\n1,N A,2\n"), "{'1': [' NA', 'N A']}"),
+    reads("ids of spaces", GOOD + '" ",tea,1\n1,\t,3\n1,\u00a0,4\n'),
+    reads("ids that spreadsheets and R write for nothing", GOOD + "NA,tea,1\n1,N/A,3\n1,#N/A,4\nNull,tea,5\n"),
+    reads("ids with spaces and markers in them", HEADER + "1, NA,1\n1,N A,2\n", "{'1': [' NA', 'N A']}"),
     *(
         refuses(
             f"a column called {name} in parquet",
-            parquet({"order_id": [1, 1, 2], name: [70, 80, 90], "sku": ["tea"] * 3, "pos": ["1", "2", "x"]}),
+            {"order_id": [1, 1, 2], name: [70, 80, 90], "sku": ["tea"] * 3, "pos": ["1", "2", "x"]},
             "row 3, column 'pos': must be a number, got 'x'",
         )
         for name in ("row_number", "file_row_number")
     ),
-    reads("ids with leading zeros", csv(HEADER + "007,00,1\n007,0,2\n"), "{'007': ['00', '0']}"),
+    reads("ids with leading zeros", HEADER + "007,00,1\n007,0,2\n", "{'007': ['00', '0']}"),
     reads(
         "whole floats for ids",
-        parquet({"order_id": [1.0, 1.0, 2.0, None], "sku": ["tea", "milk", "tea", "tea"], "pos": [1, 2, 1, 1]}),
+        {"order_id": [1.0, 1.0, 2.0, None], "sku": ["tea", "milk", "tea", "tea"], "pos": [1, 2, 1, 1]},
     ),
-    reads("a repeated line", csv(GOOD + "1,tea,3\n")),
+    reads("a repeated line", GOOD + "1,tea,3\n"),
     refuses(
         "text for a quantity",
-        csv("order_id,sku,qty\n1,tea,1\n1,milk,two\n"),
+        "order_id,sku,qty\n1,tea,1\n1,milk,two\n",
         "line 3, column 'qty': must be a number, got 'two'",
-        {"basket": "order_id", "item": "sku", "quantity": "qty"},
+        given=PAIR,
+        quantity="qty",
     ),
     reads(
-        "returns",
-        csv("order_id,sku,pos,qty\n1,tea,1,2\n1,milk,2,0.5\n1,jam,3,-1\n2,tea,1,\n2,milk,2,0\n"),
-        TWO,
-        {**POSITIONS, "quantity": "qty"},
+        "returns", "order_id,sku,pos,qty\n1,tea,1,2\n1,milk,2,0.5\n1,jam,3,-1\n2,tea,1,\n2,milk,2,0\n", quantity="qty"
     ),
     refuses(
         "a time that is none",
-        csv("order_id,sku,at\n1,tea,2024-01-01\n2,milk,2024-02-30\n"),
+        "order_id,sku,at\n1,tea,2024-01-01\n2,milk,2024-02-30\n",
         "line 3, column 'at': must be a time",
-        {"basket": "order_id", "item": "sku", "time": "at"},
+        given=PAIR,
+        time="at",
     ),
     refuses(
         "a date whose day and month cannot be told apart",
-        csv("order_id,sku,at\n1,tea,01/12/2024\n"),
+        "order_id,sku,at\n1,tea,01/12/2024\n",
         "column 'at': dates such as 01/12/2024 do not tell which number is the day, the month and the year",
-        {"basket": "order_id", "item": "sku", "time": "at"},
+        given=PAIR,
+        time="at",
     ),
     reads(
         "rows that are allowed",
-        csv(HEADER + "1,tea,1\n1,milk,2\n2,tea,x\n2,milk\n"),
+        HEADER + "1,tea,1\n1,milk,2\n2,tea,x\n2,milk\n",
         ONE_GOOD,
-        {**POSITIONS, "max_bad_rows": 2, "rejects": "@rejects.csv"},
+        max_bad_rows=2,
+        rejects="@rejects.csv",
     ),
     refuses(
         "one more than is allowed",
-        csv(HEADER + "1,tea,1\n1,milk,2\n2,tea,x\n2,milk\n"),
+        HEADER + "1,tea,1\n1,milk,2\n2,tea,x\n2,milk\n",
         "the first of 2 bad rows",
-        {**POSITIONS, "max_bad_rows": 1},
+        max_bad_rows=1,
     ),
     reads(
         "a share that is allowed",
-        csv(HEADER + "1,tea,1\n1,milk,2\n2,tea,x\n2,milk\n"),
+        HEADER + "1,tea,1\n1,milk,2\n2,tea,x\n2,milk\n",
         ONE_GOOD,
-        {**POSITIONS, "max_bad_rows": "50%", "rejects": "@rejects.csv"},
+        max_bad_rows="50%",
+        rejects="@rejects.csv",
     ),
     refuses(
         "more than the share",
-        csv(HEADER + "1,tea,1\n1,milk,2\n2,tea,x\n2,milk\n"),
+        HEADER + "1,tea,1\n1,milk,2\n2,tea,x\n2,milk\n",
         "the first of 2 bad rows",
-        {**POSITIONS, "max_bad_rows": "49%"},
+        max_bad_rows="49%",
     ),
-    refuses("a share over 100 %", csv(GOOD), "`max_bad_rows` must be", {**POSITIONS, "max_bad_rows": "101%"}),
-    refuses(
-        "since after until",
-        csv(GOOD),
-        "`since` must be before until",
-        {**POSITIONS, "since": "2024-02-01", "until": "2024-01-01"},
-    ),
-    refuses("since without a time", csv(GOOD), "need a column with times", {**POSITIONS, "since": "2024-02-01"}),
-    refuses("since that is no date", csv(GOOD), "`since` must be a date", {**POSITIONS, "since": "last week"}),
+    refuses("a share over 100 %", GOOD, "`max_bad_rows` must be", max_bad_rows="101%"),
+    refuses("since after until", GOOD, "`since` must be before until", since="2024-02-01", until="2024-01-01"),
+    refuses("since without a time", GOOD, "need a column with times", since="2024-02-01"),
+    refuses("since that is no date", GOOD, "`since` must be a date", since="last week"),
     refuses(
         "a basket of two users",
-        csv("order_id,sku,who\n1,tea,ann\n1,milk,bob\n"),
+        "order_id,sku,who\n1,tea,ann\n1,milk,bob\n",
         "basket '1' has two values in column 'who'",
-        {"basket": "order_id", "item": "sku", "user": "who"},
+        given=PAIR,
+        user="who",
     ),
     reads(
         "one item in every basket",
-        csv(HEADER + "1,bag,1\n1,tea,2\n2,bag,1\n2,milk,2\n3,bag,1\n"),
+        HEADER + "1,bag,1\n1,tea,2\n2,bag,1\n2,milk,2\n3,bag,1\n",
         "{'1': ['bag', 'tea'], '2': ['bag', 'milk'], '3': ['bag']}",
     ),
-    reads("control characters", csv(HEADER + "1,\x1b[31mtea\x07,1\n"), "{'1': ['\\x1b[31mtea\\x07']}"),
+    reads("control characters", HEADER + "1,\x1b[31mtea\x07,1\n", "{'1': ['\\x1b[31mtea\\x07']}"),
     refuses(
         "control characters in an error",
-        csv("order_id,sku,\x1b[31mpos\n1,tea,x\n"),
+        "order_id,sku,\x1b[31mpos\n1,tea,x\n",
         r"column '\\x1b\[31mpos'",
-        {**POSITIONS, "position": "\x1b[31mpos"},
+        position="\x1b[31mpos",
     ),
 ]
 
 CATALOGUES = [
-    reads("a catalogue", files("o.csv", o_DOT_csv=GOOD, c_DOT_csv=CATALOG), TWO, {**POSITIONS, "catalog": "@c.csv"}),
+    reads("a catalogue", beside(c_DOT_csv=CATALOG), catalog="@c.csv"),
     refuses(
         "an item twice in the catalogue",
-        files("o.csv", o_DOT_csv=GOOD, c_DOT_csv=CATALOG + "tea,Green tea,drinks\n"),
+        beside(c_DOT_csv=CATALOG + "tea,Green tea,drinks\n"),
         "line 5: item 'tea' stands in the catalogue twice",
-        {**POSITIONS, "catalog": "@c.csv"},
+        catalog="@c.csv",
     ),
-    reads(
-        "the same row twice in the catalogue",
-        files("o.csv", o_DOT_csv=GOOD, c_DOT_csv=CATALOG + "tea,Tea,drinks\n"),
-        TWO,
-        {**POSITIONS, "catalog": "@c.csv"},
-    ),
+    reads("the same row twice in the catalogue", beside(c_DOT_csv=CATALOG + "tea,Tea,drinks\n"), catalog="@c.csv"),
     refuses(
         "a catalogue without its item column",
-        files("o.csv", o_DOT_csv=GOOD, c_DOT_csv="number,name\n1,Tea\n"),
+        beside(c_DOT_csv="number,name\n1,Tea\n"),
         "c.csv has no column 'sku'",
-        {**POSITIONS, "catalog": "@c.csv"},
+        catalog="@c.csv",
     ),
     refuses(
         "a catalogue without the category asked for",
-        files("o.csv", o_DOT_csv=GOOD, c_DOT_csv=CATALOG),
+        beside(c_DOT_csv=CATALOG),
         "no column 'aisle' for category",
-        {**POSITIONS, "catalog": "@c.csv", "category": ("aisle",)},
+        catalog="@c.csv",
+        category=("aisle",),
     ),
-    refuses(
-        "an empty catalogue",
-        files("o.csv", o_DOT_csv=GOOD, c_DOT_csv=""),
-        "catalogue .* is empty",
-        {**POSITIONS, "catalog": "@c.csv"},
-    ),
-    refuses(
-        "a catalogue of a header",
-        files("o.csv", o_DOT_csv=GOOD, c_DOT_csv="sku,name\n"),
-        "catalogue .* has no rows",
-        {**POSITIONS, "catalog": "@c.csv"},
-    ),
+    refuses("an empty catalogue", beside(c_DOT_csv=""), "catalogue .* is empty", catalog="@c.csv"),
+    refuses("a catalogue of a header", beside(c_DOT_csv="sku,name\n"), "catalogue .* has no rows", catalog="@c.csv"),
     refuses(
         "a ragged catalogue",
-        files("o.csv", o_DOT_csv=GOOD, c_DOT_csv=CATALOG + "salt\n"),
+        beside(c_DOT_csv=CATALOG + "salt\n"),
         "c.csv, line 5: the line has fewer fields than the header. Fix it: no bad row",
-        {**POSITIONS, "catalog": "@c.csv"},
+        catalog="@c.csv",
     ),
     reads(
         "a catalogue with backslashes",
-        files("o.csv", o_DOT_csv=GOOD, c_DOT_csv='sku,name\ntea,"a \\"good\\" tea"\nmilk,"Milk"\n'),
-        TWO,
-        {**POSITIONS, "catalog": "@c.csv"},
+        beside(c_DOT_csv='sku,name\ntea,"a \\"good\\" tea"\nmilk,"Milk"\n'),
+        catalog="@c.csv",
     ),
     refuses(
         "an open quote in the catalogue",
-        files("o.csv", o_DOT_csv=GOOD, c_DOT_csv='sku,name\ntea,"Tea\nmilk,Milk\n'),
+        beside(c_DOT_csv='sku,name\ntea,"Tea\nmilk,Milk\n'),
         "c.csv, line 2: a quote is opened and not closed",
-        {**POSITIONS, "catalog": "@c.csv"},
+        catalog="@c.csv",
     ),
     refuses(
         "a folder of several tables",
         files("shop", shop__customers_DOT_csv="id,name\n1,ann\n", shop__orders_DOT_csv=GOOD),
         "customers.csv has no column known to be the basket.*give one file or a glob",
-        {},
+        given={},
     ),
     refuses(
         "a catalogue of other ids",
-        files("o.csv", o_DOT_csv=GOOD, c_DOT_csv="product_id,name\n17,Tea\n18,Milk\n"),
+        beside(c_DOT_csv="product_id,name\n17,Tea\n18,Milk\n"),
         "none of the 2 items bought is in the catalogue .*look like '1[78]', those bought like '(tea|milk)'",
-        {**POSITIONS, "catalog": "@c.csv"},
+        catalog="@c.csv",
     ),
     refuses(
         "groups of groups",
-        files("o.csv", o_DOT_csv=GOOD, c_DOT_csv="sku,parent\ntea,milk\nmilk,cow\n"),
+        beside(c_DOT_csv="sku,parent\ntea,milk\nmilk,cow\n"),
         "itself an item of group 'cow'",
-        {**POSITIONS, "catalog": "@c.csv", "group": "parent"},
+        catalog="@c.csv",
+        group="parent",
     ),
-    reads(
-        "items left out",
-        files("o.csv", o_DOT_csv=GOOD + "1,bag,3\n", x_DOT_txt="bag\n\n"),
-        TWO,
-        {**POSITIONS, "exclude_items": "@x.txt"},
-    ),
+    reads("items left out", files("o.csv", o_DOT_csv=GOOD + "1,bag,3\n", x_DOT_txt="bag\n\n"), exclude_items="@x.txt"),
     refuses(
         "all items left out",
-        files("o.csv", o_DOT_csv=GOOD, x_DOT_txt="tea\nmilk\n"),
+        beside(x_DOT_txt="tea\nmilk\n"),
         "no basket lines are left.*3 excluded items",
-        {**POSITIONS, "exclude_items": "@x.txt"},
+        exclude_items="@x.txt",
     ),
     refuses(
         "a list of items in UTF-16",
-        files("o.csv", o_DOT_csv=GOOD, x_DOT_txt=b"\xff\xfe" + "té".encode("utf-16-le")),
+        beside(x_DOT_txt=b"\xff\xfe" + "té".encode("utf-16-le")),
         "is not UTF-8",
-        {**POSITIONS, "exclude_items": "@x.txt"},
+        exclude_items="@x.txt",
     ),
 ]
 
