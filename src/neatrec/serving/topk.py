@@ -227,11 +227,29 @@ class TypicalAnswers:
         self, queries: Codes, start: npt.NDArray[np.int64], items: Codes
     ) -> tuple[npt.NDArray[np.int64], Codes]:
         """Lists of items, those of each query from start[row] to start[row + 1], with the typical ones, each once."""
-        more, every = self.lists[self.list_of[queries]], np.arange(len(queries))
-        row = np.concatenate([np.repeat(every, np.diff(start)), np.repeat(every, np.diff(more.indptr))])
-        key = np.unique(row * self.lists.shape[1] + np.concatenate([items, more.indices]))
-        row, item = np.divmod(key, self.lists.shape[1])
-        return np.searchsorted(row, np.arange(len(queries) + 1)), item.astype(np.int32)
+        numbers, stamp = self.list_of[queries], np.full(self.lists.shape[1], -1, dtype=np.int32)
+        every = np.empty(len(items) + int(np.diff(self.lists.indptr)[numbers].sum()), dtype=np.int32)
+        ends = np.zeros(len(queries) + 1, dtype=np.int64)
+        unite_lists(start, items, numbers, self.lists.indptr, self.lists.indices, stamp, ends, every)
+        return ends, every[: ends[-1]]
+
+
+@compiled
+def unite_lists(start, items, numbers, list_start, list_items, stamp, ends, out):  # type: ignore[no-untyped-def]
+    """Fill `out` with the items of each row and those of the list with its number, each once; ends: where rows end.
+
+    stamp: -1 for each item.
+    """
+    n = 0
+    for row in range(len(numbers)):
+        first, last = list_start[numbers[row]], list_start[numbers[row] + 1]
+        for part in (items[start[row] : start[row + 1]], list_items[first:last]):
+            for item in part:
+                if stamp[item] != row:
+                    stamp[item] = row
+                    out[n] = item
+                    n += 1
+        ends[row + 1] = n
 
 
 def related_by_goal(
