@@ -235,7 +235,7 @@ class TypicalAnswers:
 
 
 @compiled
-def unite_lists(start, items, numbers, list_start, list_items, stamp, ends, out):  # type: ignore[no-untyped-def]
+def unite_lists(start, items, numbers, list_start, list_items, stamp, ends, out):
     """Fill `out` with the items of each row and those of the list with its number, each once; ends: where rows end.
 
     stamp: -1 for each item.
