@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -93,6 +94,14 @@ def instacart_folder() -> Path:
     if not any(folder.glob("order_products__train*")):
         pytest.skip(f"needs the Instacart 2017 orders: NEATREC_DATA is {data}, which has no instacart/ with them")
     return folder
+
+
+@pytest.fixture(scope="session")
+def instacart(instacart_folder: Path) -> Any:
+    """Their train orders."""
+    from neatrec.io import read_baskets  # not there on a bare GPU machine
+
+    return read_baskets(instacart_folder)
 
 
 @pytest.fixture(scope="session")

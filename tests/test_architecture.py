@@ -207,15 +207,15 @@ sys.path.insert(0, {str(PACKAGE.parent)!r})
     return subprocess.run([sys.executable, "-c", blocker + code], capture_output=True, text=True, timeout=300)
 
 
-@pytest.mark.parametrize("package", NUMERIC_PACKAGES)
-def test_packages_for_a_bare_gpu_machine_import_with_the_numeric_libraries_alone(package: str) -> None:
-    places = (file.relative_to(PACKAGE) for file in FILES)
+def test_packages_for_a_bare_gpu_machine_import_with_the_numeric_libraries_alone() -> None:
+    """Each module in one interpreter; the first that cannot be imported is named."""
+    places = [file.relative_to(PACKAGE) for file in FILES]
+    assert set(NUMERIC_PACKAGES) <= {place.parts[0] for place in places}
     modules = [
         "neatrec." + place.with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
         for place in places
-        if place.parts[0] == package
+        if place.parts[0] in NUMERIC_PACKAGES
     ]
-    assert modules
     done = _in_a_bare_interpreter("\n".join(f"import {module}" for module in modules))
     assert done.returncode == 0, done.stderr
 

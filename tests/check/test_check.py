@@ -3,7 +3,6 @@
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +19,6 @@ from neatrec.cooccurrence import Forecast
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
-from neatrec.io import read_baskets
 from neatrec.simulator import supermarket
 
 
@@ -108,25 +106,22 @@ def test_the_answer_is_json_without_nan() -> None:
     assert answer["sizes"]["ones"] == 2
 
 
-def test_more_data_shows_smaller_lifts() -> None:
-    small, large = (check_baskets(supermarket(baskets=n, seed=1).baskets) for n in (1_000, 20_000))
-    for few, many in zip(small.power.deciles, large.power.deciles, strict=True):
+def test_more_data_and_popular_items_show_smaller_lifts() -> None:
+    small, large = (check_baskets(supermarket(baskets=n, seed=1).baskets).power for n in (1_000, 20_000))
+    for few, many in zip(small.deciles, large.deciles, strict=True):
         assert (many.lift_with_popular or 0) < (few.lift_with_popular or np.inf)
-    assert small.power.sales_with_evidence < large.power.sales_with_evidence
-
-
-def test_popular_items_show_smaller_lifts_than_rare_ones() -> None:
-    power = check_baskets(supermarket(baskets=5_000).baskets).power
-    lifts = [tier.lift_with_popular for tier in power.deciles]
-    assert lifts[0] > lifts[5] > lifts[-1]  # type: ignore[operator]
-    assert power.best_sellers.sales > power.deciles[-1].sales
+    assert small.sales_with_evidence < large.sales_with_evidence
+    lifts = [tier.lift_with_popular for tier in large.deciles]
+    assert lifts[0] > lifts[5] > lifts[-1]
+    assert large.best_sellers.sales > large.deciles[-1].sales
 
 
 @pytest.mark.parametrize("lists", [[], [["tea"]], [["tea"], ["milk"]], [["tea", "milk"]] * 3])
 def test_little_or_nothing_is_no_error(lists: list[list[str]]) -> None:
     found = check_baskets(Baskets.from_lists(lists))
-    assert found.power is None
+    assert (found.power, found.strata, found.repeats) == (None, (), ())
     assert "no basket of 5 or more items makes a pair" in found.to_text()
+    assert "Note: Seasons and stores could not be ruled out as the reason of a pair. Name a time" in found.to_text()
     json.dumps(found.to_json(), allow_nan=False)
 
 
@@ -170,13 +165,6 @@ def test_labels_of_a_season_do_not_repeat_and_strata_leave_them_out() -> None:
     assert f"too: {shown}" in found.to_text()
     assert "could not be ruled out" not in found.to_text()
     assert found.to_json()["repeats"][1]["labels"] == within.labels
-
-
-def test_what_could_not_be_ruled_out_is_said() -> None:
-    baskets = Baskets.from_lists([["tea", "milk"]] * 3)
-    found = check_baskets(baskets)
-    assert (found.strata, found.repeats) == ((), ())
-    assert "Note: Seasons and stores could not be ruled out as the reason of a pair. Name a time" in found.to_text()
 
 
 def test_a_time_that_is_known_is_not_asked_for() -> None:
@@ -236,11 +224,13 @@ def test_long_baskets_below_the_cap_are_forecast_and_will_be_counted() -> None:
 def test_suspects_are_shown_with_the_id_that_leaves_them_out() -> None:
     lists = shop()
     items = sorted({item for basket in lists for item in basket})
-    catalog = Catalog.from_ids(items, names=[{"bag": "Paper Bag", "gift": "A Gift"}.get(item) for item in items])
+    names = {"bag": "Paper Bag", "gift": "A Gift", "item 0": "item 0\x1b[31m"}
+    catalog = Catalog.from_ids(items, names=[names.get(item) for item in items])
     text = check_baskets(Baskets.from_lists(lists, ordered=False, catalog=catalog)).to_text()
+    assert "\x1b" not in text
     assert re.search(r"in over 10% of all baskets: .*Paper Bag \(bag\) \d+\.\d%", text)
     assert "suspect: Paper Bag" not in text
-    assert "suspect: A Gift (gift) is hardly ever bought without item 0 (100% of" in text
+    assert "suspect: A Gift (gift) is hardly ever bought without item 0" in text
 
 
 def test_too_much_data_is_described_without_counting(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,24 +239,6 @@ def test_too_much_data_is_described_without_counting(monkeypatch: pytest.MonkeyP
     assert found.inseparable is None
     assert found.power is None
     assert "too much to count here" in found.to_text()
-
-
-def test_control_characters_do_not_reach_the_text() -> None:
-    lists = [[*basket, "\x1b[31mred"] for basket in shop()]
-    assert "\x1b" not in check_baskets(Baskets.from_lists(lists)).to_text()
-
-
-@pytest.mark.real
-def test_the_real_orders(instacart_folder: Path) -> None:
-    baskets = read_baskets(instacart_folder)
-    train = baskets.attributes["eval_set"]
-    found = check_baskets(baskets.select(train.codes == train.names.index("train")))
-    assert (found.lines, found.baskets, found.catalogue_items) == (1_384_617, 131_209, 49_688)
-    assert found.sizes.counted == 100_745
-    assert found.power.labels == 6_992
-    assert found.power.records == 9_945_426
-    assert found.power.possible_pairs == 1_389_792_244
-    assert len(found.frequent) == 2
 
 
 def test_strata_are_those_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

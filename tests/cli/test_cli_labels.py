@@ -69,13 +69,6 @@ def test_strata_take_columns_of_the_source(neatrec) -> None:
     assert within["records"] == plain["records"]
 
 
-@pytest.mark.real
-def test_the_papers_label_counts_come_out_from_the_prompt(neatrec, instacart_folder: Path) -> None:
-    got = neatrec("labels", instacart_folder.resolve(), "--protocol", "paper", "--json").json()
-    assert (got["baskets"], got["records"], got["pairs"]) == (100_745, 9_945_426, 6_249_219)
-    assert got["labels"] == {"0.05": 7961, "0.01": 6077, "0.001": 4752}
-
-
 def test_imported_orders_give_the_labels_of_the_files(neatrec, tmp_path: Path) -> None:
     """`neatrec import` appends to a store that is a SOURCE; a basket twice is exit 2, with --replace it is taken."""
     orders, more = tmp_path / "orders.csv", tmp_path / "more.csv"

@@ -68,17 +68,35 @@ def test_a_basket_of_a_million_lines_within_a_window_takes_seconds_and_little_me
     assert int(peak) < 2**20  # KiB: 1 GiB of the whole process
 
 
+class Shards:
+    """Shards made again at each pass, watching how many are held at once."""
+
+    def __init__(self, whole: Baskets, parts: int) -> None:
+        self.whole, self.parts = whole, parts
+        self.held: weakref.WeakSet[Baskets] = weakref.WeakSet()
+        self.most = 0
+
+    def __iter__(self) -> Iterator[Baskets]:
+        for part in np.array_split(np.arange(len(self.whole)), self.parts):
+            shard = self.whole.select(part)
+            self.held.add(shard)
+            self.most = max(self.most, len(self.held))
+            yield shard
+
+
 def test_the_disk_engine_counts_what_does_not_fit_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk, "LEAST_BANDS", 7)
     monkeypatch.setattr(disk, "LINES_PER_PART", 50_000)
     baskets = make_shop(20_000, 30_000, 12, users=5_000)
+    shards = Shards(baskets, 8)
     found, memory = (
-        count(baskets, CountOptions(), keep=lambda block, _: block.count > 1, engine=engine)
-        for engine in ("disk", "memory")
+        count(given, CountOptions(), keep=lambda block, _: block.count > 1, engine=engine)
+        for given, engine in ((shards, "disk"), (baskets, "memory"))
     )
     assert found.margins.pairs == memory.margins.pairs > 500_000
     for name in ("query", "item", "count", "reverse", "customers"):
         np.testing.assert_array_equal(getattr(found, name), getattr(memory, name), err_msg=name)
+    assert shards.most <= 2  # one at hand while the next is made
 
 
 @pytest.mark.parametrize("engine", ["memory", "disk"])
@@ -149,39 +167,3 @@ def test_importing_the_package_loads_neither_numba_nor_duckdb() -> None:
     code = "import sys, neatrec.cooccurrence; print({'numba', 'duckdb', 'pandas', 'polars'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
-
-
-class Shards:
-    """Shards made again at each pass, watching how many are held at once."""
-
-    def __init__(self, whole: Baskets, parts: int) -> None:
-        self.whole, self.parts = whole, parts
-        self.held: weakref.WeakSet[Baskets] = weakref.WeakSet()
-        self.most = 0
-
-    def __iter__(self) -> Iterator[Baskets]:
-        for part in np.array_split(np.arange(len(self.whole)), self.parts):
-            shard = self.whole.select(part)
-            self.held.add(shard)
-            self.most = max(self.most, len(self.held))
-            yield shard
-
-
-def test_baskets_handed_over_in_parts_are_counted_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk, "LINES_PER_PART", 7)
-    whole = make_shop(40, 15, 5, users=7)
-    shards = [whole.select(np.arange(11)), whole.select(np.arange(11, 40))]
-    found, expected = (
-        count(shards, CountOptions(window=2), engine="disk"),
-        count(whole, CountOptions(window=2), engine="memory"),
-    )
-    for name in ("query", "item", "count", "reverse", "customers"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
-
-
-def test_the_disk_engine_holds_one_shard_at_a_time() -> None:
-    whole = make_shop(40, 15, 5, users=7)
-    shards = Shards(whole, 8)
-    found = count(shards, CountOptions(), engine="disk")
-    assert found.margins.records == count(whole, CountOptions(), engine="memory").margins.records
-    assert shards.most <= 2  # one at hand while the next is made

@@ -98,17 +98,14 @@ def test_no_label_has_no_interval() -> None:
     assert np.isnan(ends).all()
 
 
-def test_labels_of_one_query_are_drawn_together() -> None:
+def test_labels_of_one_query_are_drawn_together_and_weigh_by_their_number() -> None:
     """One of two queries holds all hits: half of the resamplings draw it once, a quarter never, a quarter twice."""
     means = resampled_means(np.array([[4.0], [0.0]]), [4, 4], rounds=4_000)[:, 0]
     values, times = np.unique(means, return_counts=True)
     assert values.tolist() == [0.0, 0.5, 1.0]
     assert times / 4_000 == pytest.approx([0.25, 0.5, 0.25], abs=0.03)
-
-
-def test_the_mean_is_weighted_by_the_labels_drawn() -> None:
-    means = np.unique(resampled_means(np.array([[1.0], [0.0]]), [1, 3], rounds=200))
-    assert means.tolist() == [0.0, 0.25, 1.0]
+    unequal = np.unique(resampled_means(np.array([[1.0], [0.0]]), [1, 3], rounds=200))
+    assert unequal.tolist() == [0.0, 0.25, 1.0]
 
 
 def test_the_spread_is_that_of_theory() -> None:
@@ -120,19 +117,16 @@ def test_the_spread_is_that_of_theory() -> None:
     assert high - low == pytest.approx(2 * 1.96 * per_query.std() / 20, rel=0.08)
 
 
-def test_the_same_seed_draws_the_same_queries_for_every_column_and_call() -> None:
+def test_the_same_seed_draws_the_same_queries_for_every_column_call_and_block(monkeypatch) -> None:
     totals = np.random.default_rng(0).random((50, 3))
     together = resampled_means(totals, np.ones(50), rounds=100, rng=7)
     alone = resampled_means(totals[:, 1:2], np.ones(50), rounds=100, rng=7)
     assert np.allclose(together[:, 1:2], alone)
     assert not np.allclose(alone, resampled_means(totals[:, 1:2], np.ones(50), rounds=100, rng=8))
-
-
-def test_blocks_do_not_change_the_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    totals = np.random.default_rng(0).random((30, 2))
-    whole = resampled_means(totals, np.ones(30), rounds=50)
     monkeypatch.setattr(intervals, "BLOCK_WEIGHTS", 100)
-    assert np.allclose(whole, resampled_means(totals, np.ones(30), rounds=50))
+    assert np.allclose(together, resampled_means(totals, np.ones(50), rounds=100, rng=7))
+    with pytest.raises(ParameterError, match="`rounds` must be at least 1, got 0"):
+        resampled_means(np.zeros((2, 1)), [1, 1], rounds=0)
 
 
 def test_rounds_without_a_single_label_are_left_out_of_the_interval() -> None:
@@ -141,11 +135,6 @@ def test_rounds_without_a_single_label_are_left_out_of_the_interval() -> None:
     assert 0.1 <= low[0] <= high[0] <= 0.3
     assert np.isnan(low[1])
     assert np.isnan(high[1])
-
-
-def test_no_rounds_are_refused() -> None:
-    with pytest.raises(ParameterError, match="`rounds` must be at least 1, got 0"):
-        resampled_means(np.zeros((2, 1)), [1, 1], rounds=0)
 
 
 def test_p_is_that_of_the_normal_distribution() -> None:

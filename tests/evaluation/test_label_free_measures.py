@@ -57,17 +57,15 @@ def test_a_model_that_answers_seldom_covers_fewer_sales() -> None:
     assert np.isnan(found["silent"].lift[1][0])
 
 
-def test_no_models_have_no_lift() -> None:
-    assert (
-        held_out_lifts({}, held_out_pairs(random_baskets(np.random.default_rng(1)), np.array([0], dtype=np.int32)))
-        == {}
-    )
-
-
-def test_too_few_answers_are_refused_by_name() -> None:
+def test_too_few_answers_or_carts_are_refused_and_none_at_all_are_an_answer() -> None:
     held = held_out_pairs(random_baskets(np.random.default_rng(1)), np.array([0, 1], dtype=np.int32))
     with pytest.raises(ParameterError, match="'m' must have 5 recommendations for each of the 2 queries"):
         held_out_lifts({"m": np.zeros((2, 3), dtype=np.int32)}, held, ks=(5,))
+    assert held_out_lifts({}, held) == {}
+    with pytest.raises(ParameterError, match="`carts` must be at least 1, got 0"):
+        leave_one_out(TRAIN, TRAIN, carts=0)
+    nothing = HiddenItems((), np.zeros(0, dtype=np.int32))
+    assert completion(np.zeros((0, 20), dtype=np.int32), nothing).carts == 0
 
 
 def test_best_sellers_are_asked_and_items_never_sold_are_not() -> None:
@@ -110,11 +108,6 @@ def test_the_same_seed_leaves_out_the_same_items() -> None:
     assert one.hidden.tolist() != other.hidden.tolist()
 
 
-def test_no_carts_are_refused() -> None:
-    with pytest.raises(ParameterError, match="`carts` must be at least 1, got 0"):
-        leave_one_out(TRAIN, TRAIN, carts=0)
-
-
 class AlwaysTheSame:
     """Recommends items 3, 1, 2 for every cart."""
 
@@ -132,11 +125,6 @@ def test_completion_counts_where_the_hidden_item_comes_back() -> None:
     assert {k: value for k, (value, _, _) in found.hr.items()} == {1: 0.25, 2: 0.5, 20: 0.75}
     assert found.ndcg[20][0] == pytest.approx((1 + 1 / np.log2(3) + 0.5) / 4)
     assert all(low <= value <= high for value, low, high in found.hr.values())
-
-
-def test_no_carts_to_complete_is_an_answer() -> None:
-    nothing = HiddenItems((), np.zeros(0, dtype=np.int32))
-    assert completion(np.zeros((0, 20), dtype=np.int32), nothing).carts == 0
 
 
 def test_the_lift_of_cart_answers_is_counted_without_the_cart_itself() -> None:

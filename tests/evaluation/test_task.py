@@ -72,21 +72,16 @@ def test_every_measure_is_summarized(task: EvaluationTask, ranks: dict[str, list
     assert found.results[0].summary.by_name("pop").mean["hr@30"] <= 1.0
 
 
-def test_measures_can_be_left_out(halves: tuple[Baskets, Baskets]) -> None:
+def test_measures_can_be_left_out(task: EvaluationTask, halves: tuple[Baskets, Baskets]) -> None:
     train, test = halves
-    task = build_task(train, test, make_labels(test, protocol="paper"), candidates=5, queries=0, carts=0)
-    ranks = evaluate_model(make_model("popco").fit(train), task)
-    assert ranks.held_out is None
-    assert ranks.cart_answers is None
-    found = summarize(task, {"popco": [ranks]}, SummaryOptions(rounds=100))
+    without = build_task(train, test, make_labels(test, protocol="paper"), candidates=5, queries=0, carts=0)
+    model = make_model("popco").fit(train)
+    ranks = evaluate_model(model, without)
+    for each in (ranks, evaluate_model(model, task, label_free=False)):
+        assert (each.held_out, each.cart_answers) == (None, None)
+        assert set(each.label_ranks) == {"top5", "catalogue"}
+    found = summarize(without, {"popco": [ranks]}, SummaryOptions(rounds=100))
     assert found.held_out == found.completion == {}
-
-
-def test_the_label_free_measures_can_be_left_out_of_a_second_training(task, halves: tuple[Baskets, Baskets]) -> None:
-    again = evaluate_model(make_model("popco").fit(halves[0]), task, label_free=False)
-    assert again.held_out is None
-    assert again.cart_answers is None
-    assert set(again.label_ranks) == {"top5", "catalogue"}
 
 
 def test_ranks_survive_a_round_trip_through_arrays(ranks: dict[str, list[ModelRanks]]) -> None:
@@ -124,41 +119,26 @@ def test_recommendations_are_kept_in_order(task: EvaluationTask, ranks: dict[str
     assert best_table({}, task.label_queries, task.labels.catalog, "top5").num_rows == 0
 
 
-def test_ranks_of_other_labels_are_refused_by_name(task: EvaluationTask, ranks: dict[str, list[ModelRanks]]) -> None:
+def test_ranks_of_other_labels_and_labels_out_of_order_are_refused(task, ranks: dict[str, list[ModelRanks]]) -> None:
     label_ranks = {"pop": [ranks["pop"][0].label_ranks["top5"]]}
     table = ranks_table(label_ranks, task.label_queries, task.labels.catalog, "top5")
-    labels = task.labels.table().slice(1)
-    with pytest.raises(ParameterError, match=r"ranks of model 'pop' \(seed 0, top5\) are not of these labels"):
-        label_ranks_from_table(table, labels["query"], labels["item"], "top5")
-
-
-def test_a_label_table_out_of_order_is_refused(task: EvaluationTask) -> None:
     labels = task.labels.table()
+    with pytest.raises(ParameterError, match=r"ranks of model 'pop' \(seed 0, top5\) are not of these labels"):
+        label_ranks_from_table(table, labels["query"].slice(1), labels["item"].slice(1), "top5")
     mixed = labels.take([0, len(labels) - 1, 0])
     with pytest.raises(ParameterError, match="rows of a label table must be sorted by query"):
         label_queries_from_table(mixed["query"], mixed["item"])
 
 
-def test_shared_baskets_are_a_leak(halves: tuple[Baskets, Baskets]) -> None:
-    _, test = halves
-    with pytest.raises(LeakError, match="training and evaluation share 5 baskets"):
-        build_task(test.select(np.arange(5)), test, make_labels(test, protocol="paper"))
-
-
-def test_labels_from_the_training_baskets_are_a_leak(halves: tuple[Baskets, Baskets]) -> None:
-    train, test = halves
-    with pytest.raises(LeakError, match="the labels come from the training baskets"):
-        build_task(train, test, make_labels(train, protocol="paper"))
-
-
-def test_labels_from_other_baskets_are_refused(halves: tuple[Baskets, Baskets]) -> None:
-    train, test = halves
-    with pytest.raises(ParameterError, match="the labels come from other baskets than `test`"):
-        build_task(train, test, make_labels(test.select(np.arange(300)), protocol="paper"))
-
-
-def test_another_catalogue_is_refused(halves: tuple[Baskets, Baskets]) -> None:
+def test_baskets_and_labels_that_do_not_belong_together_are_refused(halves: tuple[Baskets, Baskets]) -> None:
     train, test = halves
     other = replace(test, catalog=Catalog.from_ids(NAMES))
-    with pytest.raises(ParameterError, match="must be over one catalogue"):
-        build_task(train, other, make_labels(other, protocol="paper"))
+    few = np.arange(5)
+    for wrong_train, wrong_test, labelled, error, message in (
+        (test.select(few), test, test, LeakError, "training and evaluation share 5 baskets"),
+        (train, test, train, LeakError, "the labels come from the training baskets"),
+        (train, test, test.select(np.arange(300)), ParameterError, "the labels come from other baskets than `test`"),
+        (train, other, other, ParameterError, "must be over one catalogue"),
+    ):
+        with pytest.raises(error, match=message):
+            build_task(wrong_train, wrong_test, make_labels(labelled, protocol="paper"))

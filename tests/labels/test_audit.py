@@ -59,24 +59,16 @@ def test_overlap_is_that_of_the_two_sets(audit):
         assert (row.only_paper, row.only_calibrated) == (len(paper - calibrated), len(calibrated - paper))
 
 
-def test_the_strongest_pairs_come_by_name_and_sign(audit):
+def test_the_strongest_pairs_and_the_most_popular_items_come_by_name(audit):
     assert (audit.positive[0].query, audit.positive[0].item) == ("Bun", "=Sausage\x1b[31m")
     assert all(case.count > case.expected for case in audit.positive)
     assert all(case.count <= case.expected for case in audit.negative)
     for cases in (audit.positive, audit.negative):
         values = [case.statistic for case in cases]
         assert values == sorted(values, reverse=True)
-
-
-def test_the_most_popular_items_come_with_their_lines(audit):
     lines = [count for _, count in audit.popular]
     assert audit.popular[0][0] == "Item 0"
     assert lines == sorted(lines, reverse=True)
-
-
-def test_negatives_that_are_positive_in_truth_are_counted(audit):
-    for row in audit.negatives:
-        assert 0 <= row.lift_above_one <= row.pairs
 
 
 def test_truth_is_scored(audit):
@@ -85,24 +77,21 @@ def test_truth_is_scored(audit):
     assert score.precision == 1 / audit.clustering[3].labels
 
 
-def test_without_direction_a_true_pair_is_true_both_ways():
+def test_without_direction_a_true_pair_is_true_both_ways_and_nothing_has_no_rate():
     truth = SimpleNamespace(query=np.array([0, 1]), item=np.array([1, 0]))
+    nothing = SimpleNamespace(query=np.array([], int), item=np.array([], int))
     score = score_against(truth, np.array([0, 1, 2]), np.array([1, 0, 1]), directed=False)
     assert (score.given, score.right, score.planted) == (3, 2, 2)
-    assert score_against(truth, np.array([], int), np.array([], int), directed=False).recall == 0
-
-
-def test_nothing_given_or_nothing_true_has_no_rate():
-    nothing = SimpleNamespace(query=np.array([], int), item=np.array([], int))
-    score = score_against(nothing, np.array([], int), np.array([], int), directed=True)
-    assert np.isnan(score.precision)
-    assert np.isnan(score.recall)
+    assert score_against(truth, nothing.query, nothing.item, directed=False).recall == 0
+    empty = score_against(nothing, nothing.query, nothing.item, directed=True)
+    assert np.isnan([empty.precision, empty.recall]).all()
 
 
 def test_the_study_is_written_as_text_csv_and_svg(audit, tmp_path):
-    written = write_audit(audit, tmp_path / "out")
+    folder = tmp_path / "out"
+    written = write_audit(audit, folder)
     assert {path.name for path in written} == FILES
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {*FILES, "audit.files"}
+    assert {path.name for path in folder.iterdir()} == {*FILES, "audit.files"}
     for path in written:
         if path.suffix == ".svg":
             assert ElementTree.parse(path).getroot().tag.endswith("svg")
@@ -110,32 +99,11 @@ def test_the_study_is_written_as_text_csv_and_svg(audit, tmp_path):
             rows = list(csv.reader(path.open(newline="")))
             assert len({len(row) for row in rows}) == 1
             assert len(rows) > 1
-
-
-def test_names_from_data_reach_neither_terminal_nor_spreadsheet(audit, tmp_path):
-    write_audit(audit, tmp_path)
-    assert "\x1b" not in (tmp_path / "audit.txt").read_text()
-    cells = [cell for row in csv.reader((tmp_path / "positive_pairs.csv").open(newline="")) for cell in row]
-    assert not any(cell.startswith("=") for cell in cells)
-
-
-def test_the_csv_holds_every_bin_of_the_histograms(audit, tmp_path):
-    write_audit(audit, tmp_path)
-    rows = list(csv.DictReader((tmp_path / "consistency.csv").open(newline="")))
-    positive = [row for row in rows if row["level"] == "p = 0.05" and row["sign"] == "positive"]
-    assert sum(int(row["pairs"]) for row in positive) == audit.clustering[0].labels
-
-
-def test_the_text_says_both_protocols_and_their_hashes(audit):
-    text = audit_text(audit)
-    for part in (audit.paper.hash, audit.calibrated.hash, "False discoveries", "Against the truth", "calibrated"):
-        assert part in text
-
-
-def test_the_numbers_as_json_hold_no_names(audit):
-    text = json.dumps(audit.to_json())
-    assert "Bun" not in text
-    assert '"null"' in text
+            assert not any(cell.startswith("=") for row in rows for cell in row)  # no formula for a spreadsheet
+    assert "\x1b" not in (folder / "audit.txt").read_text()
+    rows = csv.DictReader((folder / "consistency.csv").open(newline=""))
+    positive = [int(row["pairs"]) for row in rows if row["level"] == "p = 0.05" and row["sign"] == "positive"]
+    assert sum(positive) == audit.clustering[0].labels  # every bin of the histogram
 
 
 def test_the_study_says_what_made_it(audit):
@@ -145,7 +113,10 @@ def test_the_study_says_what_made_it(audit):
     assert answer["paper"]["options"] == audit.paper.options
     assert answer["calibrated"]["options"]["category_level"] == "category"
     assert answer["calibrated"]["options"]["strata"] == []
+    assert "Bun" not in json.dumps(answer)  # numbers alone
     text = audit_text(audit)
+    for part in (audit.paper.hash, audit.calibrated.hash, "False discoveries", "Against the truth", "calibrated"):
+        assert part in text
     assert f"null rounds 1, within none, seed 0; neatrec {__version__}" in text
     assert "paper: baskets of at least 2 lines; pairs of one category left out; every basket counts\n" in text
     assert "every basket counts; expected counts quasi; strata none\n" in text
@@ -154,23 +125,20 @@ def test_the_study_says_what_made_it(audit):
 def test_files_of_an_earlier_audit_are_removed_and_no_others(audit, tmp_path):
     folder = tmp_path / "out"
     folder.mkdir()
-    (folder / "mine.csv").write_text("mine")
-    (tmp_path / "outside.csv").write_text("mine")
+    for name in ("out/mine.csv", "outside.csv", "out/truth.csv"):
+        (tmp_path / name).write_text("mine")
+    small = audit_labels(Baskets.from_lists([["a", "b"], ["b", "c"]]), null_rounds=0, min_basket=2)
+    write_audit(small, folder)
+    assert (folder / "truth.csv").read_text() == "mine"  # no audit wrote it
+    assert "–" in (folder / "audit.txt").read_text()  # there are no labels
     write_audit(audit, folder)
     with (folder / "audit.files").open("a") as names:
         names.write("../outside.csv\n/outside.csv\nmine.txt\n")
     (folder / "mine.txt").write_text("mine")
-    small = audit_labels(Baskets.from_lists([["a", "b"], ["b", "c"]]), null_rounds=0, min_basket=2)
     written = {path.name for path in write_audit(small, folder)}
     assert written < FILES
     assert {path.name for path in folder.iterdir()} == {*written, "audit.files", "mine.csv", "mine.txt"}
     assert (tmp_path / "outside.csv").exists()
-
-
-def test_files_that_no_audit_wrote_stay(tmp_path):
-    (tmp_path / "truth.csv").write_text("mine")
-    write_audit(audit_labels(Baskets.from_lists([["a", "b"]]), null_rounds=0, min_basket=2), tmp_path)
-    assert (tmp_path / "truth.csv").read_text() == "mine"
 
 
 def test_rates_of_nothing_are_null_in_json():
@@ -188,12 +156,6 @@ def test_unordered_baskets_without_categories_have_a_study_too(tmp_path):
     names = {path.name for path in write_audit(audit, tmp_path)}
     assert "audit.txt" in names
     assert not names & {"coverage.csv", "truth.csv", "false_discoveries.csv"}
-
-
-def test_a_shop_without_labels_has_a_study_too(tmp_path):
-    audit = audit_labels(Baskets.from_lists([["a", "b"], ["b", "c"]]), null_rounds=1, min_basket=2)
-    write_audit(audit, tmp_path)
-    assert "–" in (tmp_path / "audit.txt").read_text()
 
 
 def test_unordered_pairs_count_for_the_categories_of_both_items():

@@ -88,10 +88,6 @@ def test_the_options_name_the_level_whose_pairs_are_left_out(given, named, caplo
     assert shuffle_null(shop, labels, 1).rounds == 1
 
 
-def test_items_without_categories_have_no_level_to_leave_out(baskets):
-    assert make_labels(baskets, min_basket=2).options["category_level"] is None
-
-
 def test_the_cap_on_the_pairs_of_a_basket_can_be_moved(baskets):
     hint = "`max_basket_pairs` = 2. Raise --max-basket-pairs, set a window, or leave the basket out"
     shop = Baskets.from_lists([["a", "b", "c"]] * 20)
@@ -111,21 +107,13 @@ def test_the_hash_is_that_of_protocol_levels_and_sorted_pairs(baskets):
     lines = [["calibrated", ["0.05", "0.01"]], ["10", "9", 30], ["x", "y", 30], ["é|\n", "b", 12]]
     wanted = hashlib.sha256("\n".join(json.dumps(line) for line in lines).encode()).hexdigest()
     assert labels.hash == wanted
-
-
-def test_the_hash_sees_protocol_levels_and_counts(baskets):
-    hashes = {
-        make_labels(baskets, min_basket=2).hash,
-        make_labels(baskets, protocol="paper", min_basket=2).hash,
-        make_labels(baskets, levels=(0.05,), min_basket=2).hash,
-        make_labels(baskets.select(slice_of(baskets)), min_basket=2).hash,
-    }
-    assert len(hashes) == 4
-
-
-def slice_of(baskets):
-    """All baskets but the first: the same labels with one count less."""
-    return list(range(1, len(baskets)))
+    others = [
+        make_labels(baskets, min_basket=2),
+        make_labels(baskets, protocol="paper", min_basket=2),
+        make_labels(baskets, levels=(0.05,), min_basket=2),
+        make_labels(baskets.select(list(range(1, len(baskets)))), min_basket=2),  # one count less
+    ]
+    assert len({wanted, *(other.hash for other in others)}) == 5
 
 
 def test_json_has_the_promised_keys(baskets):
@@ -135,11 +123,9 @@ def test_json_has_the_promised_keys(baskets):
     assert answer["threshold"] == {"0.05": 3.84, "0.01": 6.64, "0.001": 10.83}
     assert (answer["level_kind"], answer["baskets"], answer["records"], answer["pairs"]) == ("p", 74, 74, 4)
     json.dumps(answer)
-
-
-def test_an_unknown_level_is_refused(baskets):
-    with pytest.raises(ParameterError, match=r"`level` must be one of 0\.05, 0\.01, 0\.001, got 0\.02"):
-        make_labels(baskets, min_basket=2).at(0.02)
+    labels = make_labels(baskets, levels=(0.05,), min_basket=2)
+    assert labels.options["category_level"] is None  # items without categories
+    assert repr(labels) == "<Labels calibrated: 3 at 0.05>"
 
 
 def test_the_strongest_labels_come_first(baskets):
@@ -149,6 +135,8 @@ def test_the_strongest_labels_come_first(baskets):
     assert labels.lift_low[labels.strongest(1, by="lift_low")] == labels.lift_low.max()
     with pytest.raises(ParameterError, match="`by` must be one of statistic, lift_low, got 'p'"):
         labels.strongest(1, by="p")
+    with pytest.raises(ParameterError, match=r"`level` must be one of 0\.05, 0\.01, 0\.001, got 0\.02"):
+        labels.at(0.02)
 
 
 def test_a_pair_without_direction_is_listed_once(baskets):
@@ -158,7 +146,3 @@ def test_a_pair_without_direction_is_listed_once(baskets):
     best = labels.strongest(5)
     assert len(best) == 3
     assert (labels.query[best] < labels.item[best]).all()
-
-
-def test_labels_say_what_they_are(baskets):
-    assert repr(make_labels(baskets, levels=(0.05,), min_basket=2)) == "<Labels calibrated: 3 at 0.05>"

@@ -106,22 +106,14 @@ def test_a_single_stratum_changes_nothing():
     assert make_labels(baskets, min_basket=2, strata=("store",)).hash == make_labels(baskets, min_basket=2).hash
 
 
-def test_months_are_calendar_months_of_a_year():
+def test_strata_are_months_of_a_year_widening_bands_of_size_and_combine():
     days = ["2024-01-31", "2024-02-01", "2025-01-01", "2024-01-01"]
     times = np.array(days, dtype="datetime64[us]").astype(np.int64)
-    baskets = replace(Baskets.from_lists([["a"]] * 4), times=times)
-    codes = strata_of(baskets, ["month"])
-    assert codes.tolist() == [0, 1, 2, 0]
-
-
-def test_basket_sizes_fall_into_bands_that_widen():
-    baskets = Baskets.from_lists([[f"i{i}" for i in range(size)] for size in (5, 6, 7, 8, 11, 12)])
-    assert strata_of(baskets, ["basket_size"]).tolist() == [0, 1, 1, 2, 2, 3]
-
-
-def test_strata_combine():
-    baskets = in_stores(Baskets.from_lists([["a"], ["a"], ["a", "b", "c"], ["a", "b", "c"]]), [0, 1, 0, 1])
-    assert sorted(strata_of(baskets, ["store", "basket_size"]).tolist()) == [0, 1, 2, 3]
+    assert strata_of(replace(Baskets.from_lists([["a"]] * 4), times=times), ["month"]).tolist() == [0, 1, 2, 0]
+    sizes = Baskets.from_lists([[f"i{i}" for i in range(size)] for size in (5, 6, 7, 8, 11, 12)])
+    assert strata_of(sizes, ["basket_size"]).tolist() == [0, 1, 1, 2, 2, 3]
+    stores = in_stores(Baskets.from_lists([["a"], ["a"], ["a", "b", "c"], ["a", "b", "c"]]), [0, 1, 0, 1])
+    assert sorted(strata_of(stores, ["store", "basket_size"]).tolist()) == [0, 1, 2, 3]
 
 
 def test_strata_too_small_to_say_anything_are_warned_of(caplog):

@@ -63,22 +63,17 @@ def test_several_labels_share_the_shuffles_and_get_what_each_would_alone(monkeyp
     assert rounds == [0, 1]
 
 
-def test_the_rate_is_the_mean_over_the_real_labels():
+def test_the_rate_and_the_answer_as_json():
     baskets = noisy_shop()
-    labels = make_labels(baskets, protocol="paper", levels=(0.2,), min_basket=2)
-    null = shuffle_null(baskets, labels, 3)
-    assert null.real == {0.2: len(labels)}
+    labels = make_labels(baskets, protocol="paper", levels=(0.2, 0.05), min_basket=2)
+    null = shuffle_null(baskets, labels, 3, within="size")
+    assert null.real[0.2] == len(labels)
     assert null.fdr[0.2] == pytest.approx(np.mean(null.labels[0.2]) / len(labels))
-
-
-def test_the_answer_as_json():
-    baskets = noisy_shop()
-    null = shuffle_null(baskets, make_labels(baskets, min_basket=2), 2, within="size")
     answer = json.loads(json.dumps(null.to_json()))
     assert list(answer) == ["rounds", "within", "labels", "fdr", "rerun"]
-    assert (answer["rounds"], answer["within"]) == (2, "size")
-    assert set(answer["labels"]) == set(answer["fdr"]) == set(answer["rerun"]) == {"0.05", "0.01", "0.001"}
-    assert len(answer["labels"]["0.05"]) == 2
+    assert (answer["rounds"], answer["within"]) == (3, "size")
+    assert set(answer["labels"]) == set(answer["fdr"]) == set(answer["rerun"]) == {"0.2", "0.05"}
+    assert len(answer["labels"]["0.05"]) == 3
 
 
 def test_without_real_labels_there_is_no_rate():
@@ -88,29 +83,11 @@ def test_without_real_labels_there_is_no_rate():
     assert null.to_json()["fdr"]["0.05"] is None
 
 
-def test_strata_and_customers_are_shuffled_with_their_options():
-    baskets = noisy_shop()
-    users = [f"u{i % 200}" for i in range(len(baskets))]
-    contents = [
-        [baskets.catalog.id(code) for code in baskets.items[a:b]]
-        for a, b in zip(baskets.offsets[:-1], baskets.offsets[1:], strict=True)
-    ]
-    with_users = Baskets.from_lists(contents, users=users)
-    labels = make_labels(with_users, min_basket=2, strata=("basket_size",))
-    assert len(labels)
-    null = shuffle_null(with_users, labels, 1)
-    assert max(null.labels[0.05]) <= len(labels)
-
-
 @pytest.mark.parametrize("rounds", [0, -1, 1.5, True])
-def test_rounds_must_be_a_whole_number_of_at_least_one(rounds):
-    baskets = noisy_shop()
-    with pytest.raises(ParameterError, match="`rounds` must be a whole number of at least 1"):
-        shuffle_null(baskets, make_labels(baskets, min_basket=2), rounds)
-
-
-def test_labels_of_other_baskets_are_refused():
+def test_wrong_rounds_and_labels_of_other_baskets_are_refused(rounds):
     baskets = noisy_shop()
     labels = make_labels(baskets, min_basket=2)
+    with pytest.raises(ParameterError, match="`rounds` must be a whole number of at least 1"):
+        shuffle_null(baskets, labels, rounds)
     with pytest.raises(ParameterError, match="`labels` must come from the baskets that are shuffled"):
         shuffle_null(baskets.select(np.arange(10)), labels, 1)
