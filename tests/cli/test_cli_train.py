@@ -247,14 +247,6 @@ def test_without_a_model_the_default_is_taken_and_named(tmp_path: Path, capsys) 
     assert f"({name}, " in said.out
 
 
-def test_the_same_seed_gives_the_same_bits_at_any_thread_count(tmp_path: Path) -> None:
-    for name, options in {"a": ["--threads", "1"], "b": ["--threads", "3"], "c": ["--seed", "1"]}.items():
-        assert train(tmp_path / name, "--reproducible", "-q", *options) == 0
-    a, b, c = (load_bundle(tmp_path / name) for name in "abc")
-    assert_same(a, b)
-    assert not np.array_equal(a.item_vectors(), c.item_vectors())
-
-
 def test_an_early_stop_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--model", "neat", "--set", "dim=8", "--set", "epochs=444", "--set", "learning_rate=0.5", "--no-index"]
     assert (

@@ -94,12 +94,6 @@ def test_a_cart_is_scored_by_the_sum_of_the_weights(market: Model) -> None:
         assert (answer.parts.max(axis=1) > 0).all()
 
 
-def test_many_carts_are_answered_as_one_by_one(market: Model) -> None:
-    carts = carts_of(market, 200)
-    for cart, codes in zip(carts, market.rank_carts(carts, 7), strict=True):
-        assert codes.tolist() == market.rank(cart.tolist(), 7).codes.tolist()
-
-
 def test_what_does_not_fit_into_memory_is_refused_with_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ease, "available_memory", lambda: 1_500)
     monkeypatch.setattr(ease, "BLOCK", 1)

@@ -110,9 +110,3 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "implicit", None)
     with pytest.raises(MissingDependencyError, match=r"needs implicit, not .* pip install 'neatrec\[als\]'"):
         make_model("cf").fit(toy_baskets())
-
-
-def test_a_generator_may_be_given_instead_of_a_seed() -> None:
-    first = make_model("cf", dim=4, epochs=2).fit(toy_baskets(), Run(rng=np.random.default_rng(4), threads=1))
-    again = make_model("cf", dim=4, epochs=2).fit(toy_baskets(), Run(rng=np.random.default_rng(4), threads=1))
-    assert np.array_equal(first.item_vectors(), again.item_vectors())

@@ -2,7 +2,6 @@
 
 import logging
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from neatrec import statistics
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import string_array
 from neatrec.data.splits import half
-from neatrec.io import read_baskets
 from neatrec.models import make_model
 from neatrec.models.counts import CountParameters, PairCounts
 from neatrec.models.tuned_lift import STRENGTHS, hits_by_strength, strong_pairs
@@ -117,9 +115,9 @@ def test_scores_are_those_of_shrunk_lift_with_the_chosen_strength() -> None:
 
 
 @pytest.mark.real
-def test_the_strength_for_the_instacart_half_split(instacart_folder: Path) -> None:
+def test_the_strength_for_the_instacart_half_split(instacart: Baskets) -> None:
     """What the real orders ask for; it puts cream cheese next to bagels."""
-    train = half(read_baskets(str(instacart_folder))).train
+    train = half(instacart).train
     model = make_model("shrunk-lift-tuned").fit(train)
     assert (model.fit_info()["k"], model.fit_info()["strong_pairs"]) == (1.5, 10_424)
     assert model.rank("Everything Bagels", 1).names == ["Whipped Cream Cheese"]

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-import neatrec
 from helpers.new_items import PER_KIND, new_item, shop_with_new_items
 from helpers.toyshop import PARTNERS, toy_baskets
 from neatrec.bundle import load_bundle, save_bundle
@@ -53,15 +52,6 @@ def test_a_cart_shows_the_best_evidence_of_its_items(bundle: Path) -> None:
     line = next(line for line in found.answers if line.answer.name == partner.title())
     item, query = _codes(index, partner, one)
     assert line.evidence.words() == index.evidence(query, item).words()
-
-
-def test_python_answers_as_the_prompt_does(bundle: Path) -> None:
-    start, partner = next(iter(PARTNERS.items()))
-    found = neatrec.recommend(bundle, start.title(), 5)
-    assert partner.title() in [line.answer.name for line in found.answers]
-    assert {line.evidence.grade for line in found.answers} <= {"certain", "likely"}
-    wanted = recommend(ServingTable.open(bundle), [start.title()], 5).answers
-    assert [line.to_dict() for line in found.answers] == [line.to_dict() for line in wanted]
 
 
 def _codes(index: ServingTable, *names: str) -> list[int]:

@@ -21,7 +21,6 @@ from neatrec.errors import ParameterError
 from neatrec.labels import Labels, make_labels
 from neatrec.serving import ServingTable
 from neatrec.serving.evidence import (
-    FOOTER,
     GRADES,
     PairEvidence,
     at_least,
@@ -298,10 +297,6 @@ def test_what_could_not_be_ruled_out_is_said_and_less_is_claimed(strata: tuple[s
     claimed = "fewer than 1 in 1,000,000" if len(strata) == 3 else "fewer than 1 in 1,000"
     assert coincidence_words(1e-30, strata) == claimed
     assert coincidence_words(0.013, strata) == "about 1 in 70"
-
-
-def test_the_footer_claims_no_more() -> None:
-    assert FOOTER == "Association, not proof of extra sales."
 
 
 @given(st.floats(1e-6, 1.0), st.floats(1.0, 1e6))

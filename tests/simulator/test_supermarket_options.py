@@ -51,10 +51,15 @@ def test_what_cannot_be_meant_is_refused_with_a_sentence(spec: str, message: str
         parse_supermarket_spec(spec)
 
 
-def test_arguments_from_python_are_checked_alike() -> None:
-    with pytest.raises(ParameterError, match="`baskets` must be a whole number"):
-        supermarket(baskets=True)
-    with pytest.raises(ParameterError, match="`items` must be a whole number"):
-        supermarket(items=1e4)  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match="`strength` must be a number"):
-        supermarket(strength="1")  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"baskets": True}, "`baskets` must be a whole number"),
+        ({"items": 1e4}, "`items` must be a whole number"),
+        ({"strength": "1"}, "`strength` must be a number"),
+        ({"threads": 0}, "`threads` must be at least 1, got 0"),
+    ],
+)
+def test_arguments_from_python_are_checked_alike(wrong, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        supermarket(**{"baskets": 10, "items": 60} | wrong)

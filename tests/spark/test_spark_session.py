@@ -1,7 +1,8 @@
-"""What keeps Spark from starting is reported in a sentence that names it and the next step. No session is made here."""
+"""What keeps Spark from starting is reported in a sentence that names it and the next step. No session is made here.
+
+A missing PySpark: tests/cli/test_cli_failures.py."""
 
 import socket
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,76 +11,64 @@ from neatrec.cooccurrence.spark import session
 from neatrec.errors import MissingDependencyError, ParameterError, ResourceError, SourceError
 
 
-def java(folder: Path, said: str) -> None:
+def java(folder: Path, said: str) -> Path:
     (folder / "bin").mkdir()
     file = folder / "bin" / "java"
     file.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
     file.chmod(0o755)
+    return folder
 
 
-def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(
-        MissingDependencyError, match=r"the spark engine needs PySpark\. pip install 'neatrec\[spark\]'"
-    ):
-        session.connect("local")
+class NoSession:
+    """PySpark without an active session, which cannot start one."""
+
+    class SparkSession:
+        @staticmethod
+        def getActiveSession() -> None:
+            return None
+
+
+@pytest.fixture(autouse=True)
+def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "_pyspark", lambda: NoSession)
+    for name in ("JAVA_HOME", "SPARK_MASTER"):
+        monkeypatch.delenv(name, raising=False)
 
 
 def test_without_java_the_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    wanted = (
-        r"needs Java 17 or later: there is no java\. Install it \(Debian, Ubuntu: apt install openjdk-17-jre-headless"
-    )
+    wanted = r"Java 17 or later: there is no java\. Install it \(Debian, Ubuntu: apt install openjdk-17-jre-headless"
     with pytest.raises(MissingDependencyError, match=wanted):
-        session._check_java()
-
-
-def test_a_java_home_without_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        session.connect()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(MissingDependencyError, match=r"JAVA_HOME is .*, and there is no bin/java in it"):
-        session._check_java()
+        session.connect()
 
 
 @pytest.mark.parametrize(
-    ("said", "version"), [('openjdk version "11.0.2" 2019-01-15', 11), ('java version "1.8.0_292"', 8)]
+    ("said", "sentence"),
+    [
+        ('openjdk version "11.0.2" 2019-01-15', r"needs Java 17 or later, .*java is Java 11\. Install it"),
+        ('java version "1.8.0_292"', r"needs Java 17 or later, .*java is Java 8\. Install it"),
+        ("hello", "does not report its Java version"),
+    ],
 )
-def test_an_old_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str, version: int) -> None:
-    java(tmp_path, said)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(MissingDependencyError, match=rf"needs Java 17 or later, .*java is Java {version}\. Install it"):
-        session._check_java()
+def test_an_old_java_and_what_is_none_are_named(monkeypatch, tmp_path: Path, said: str, sentence: str) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(java(tmp_path, said)))
+    with pytest.raises(MissingDependencyError, match=sentence):
+        session.connect()
 
 
-def test_a_java_that_says_nothing_is_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    java(tmp_path, "hello")
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(MissingDependencyError, match="does not report its Java version"):
-        session._check_java()
-
-
-def test_a_new_java_will_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    java(tmp_path, 'openjdk version "21" 2023-09-19')
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    session._check_java()
-
-
-def test_a_master_that_does_not_answer_is_named() -> None:
+def test_a_master_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(java(tmp_path, 'openjdk version "21" 2023-09-19')))  # which will do
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody else can answer there
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(
-            ResourceError, match=rf"no Spark master answers at {address} .*Check --spark-master or SPARK"
-        ):
-            session._check_master(f"spark://{address}")
-
-
-def test_what_is_no_master_is_refused() -> None:
+        wanted = rf"no Spark master answers at {address} .*Check --spark-master or SPARK"
+        with pytest.raises(ResourceError, match=wanted):
+            session.connect(f"spark://{address}")
     with pytest.raises(ParameterError, match="`spark_master` must be a Spark URL such as"):
-        session._check_master("http://host")
-
-
-def test_a_master_that_answers_will_do() -> None:
+        session.connect("http://host")
     with socket.create_server(("127.0.0.1", 0)) as server:
         session._check_master(f"spark://127.0.0.1:{server.getsockname()[1]}")
 
@@ -118,9 +107,6 @@ def test_failures_of_spark_become_our_errors(text: str, kind: type, sentence: st
     assert type(ours) is kind
     with pytest.raises(kind, match=sentence):
         raise ours
-
-
-def test_other_failures_stay_what_they_are() -> None:
     error = ValueError("ours")
     assert session.as_our_error(error) is error
 
@@ -136,13 +122,6 @@ def test_other_failures_stay_what_they_are() -> None:
 def test_the_prompt_says_what_is_wrong_before_anything_is_read(options, sentence: str, capsys, monkeypatch) -> None:
     from neatrec.cli.main import exit_code_of
 
-    class NoSession:
-        class SparkSession:
-            @staticmethod
-            def getActiveSession() -> None:
-                return None
-
-    monkeypatch.setattr(session, "_pyspark", lambda: NoSession)
     monkeypatch.setattr(session, "_check_java", lambda: None)
     assert exit_code_of(["labels", "no such file", *options]) == 2
     assert sentence in capsys.readouterr().err

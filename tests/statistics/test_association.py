@@ -68,16 +68,10 @@ def test_a_threshold_needs_a_level_between_0_and_1(level):
         chi_squared_threshold(level)
 
 
-def test_lift_is_count_over_expected():
+def test_lift_is_count_over_expected_and_shrunk_to_zero_where_little_is_expected():
     assert lift([6, 0, 3, 0], [2.0, 3.0, 0.0, 0.0]).tolist() == [3.0, 0.0, np.inf, 0.0]
-
-
-def test_shrunk_lift_is_drawn_to_zero_where_little_is_expected():
     assert shrunk_lift([4, 1], [1.0, 0.0], k=1).tolist() == [2.0, 1.0]
     assert shrunk_lift([4], [2.0], k=0).tolist() == lift([4], [2.0]).tolist()
-
-
-def test_shrinkage_must_not_be_negative():
     with pytest.raises(ParameterError, match="`k` must be at least 0, got -1"):
         shrunk_lift([1], [1.0], k=-1)
 
@@ -85,7 +79,4 @@ def test_shrinkage_must_not_be_negative():
 @given(st.sets(st.integers(0, 30), min_size=1), st.sets(st.integers(0, 30), min_size=1))
 def test_jaccard_is_the_overlap_of_two_sets(one, other):
     assert jaccard(len(one & other), len(one), len(other)) == len(one & other) / len(one | other)
-
-
-def test_jaccard_of_nothing_is_zero():
     assert jaccard(0, 0, 0) == 0

@@ -40,21 +40,15 @@ def test_dropping_p_values_that_cannot_pass_changes_no_discovery(p):
     np.testing.assert_allclose(part.q[found], whole.q[kept][found])
 
 
-def test_no_p_values_make_no_discovery():
+@pytest.mark.parametrize(
+    ("p", "total", "rate", "message"),
+    [
+        ([0.1, 0.2, 0.3], 2, 0.05, "`total` must be at least the 3 p-values given, got 2"),
+        ([0.1], None, 1.0, r"`rate` must be between 0 and 1, got 1\.0"),
+        *(([wrong], None, 0.05, "`p` must hold probabilities") for wrong in (-0.1, 1.5, float("nan"))),
+    ],
+)
+def test_what_is_no_p_value_total_or_rate_is_refused(p, total, rate, message):
+    with pytest.raises(ParameterError, match=message):
+        benjamini_hochberg(p, total).threshold(rate)
     assert benjamini_hochberg([], total=10).threshold(0.05) == 0.0
-
-
-def test_total_must_not_be_less_than_what_is_given():
-    with pytest.raises(ParameterError, match="`total` must be at least the 3 p-values given, got 2"):
-        benjamini_hochberg([0.1, 0.2, 0.3], total=2)
-
-
-@pytest.mark.parametrize("p", [[-0.1], [1.5], [float("nan")]])
-def test_p_must_be_probabilities(p):
-    with pytest.raises(ParameterError, match="`p` must hold probabilities"):
-        benjamini_hochberg(p)
-
-
-def test_the_rate_must_be_between_0_and_1():
-    with pytest.raises(ParameterError, match=r"`rate` must be between 0 and 1, got 1\.0"):
-        benjamini_hochberg([0.1]).threshold(1.0)

@@ -84,11 +84,6 @@ def test_one_item_in_nearly_every_pair_is_fitted_all_the_same(outside):
     assert table[1:, 1:].sum() == pytest.approx(outside, abs=1e-9)
 
 
-def test_two_categories_are_a_plain_product():
-    fit = quasi_independence([3, 4, 5], [5, 0, 7], np.array([0, 0, 1]))
-    assert fit.expected(np.array([0, 2]), np.array([2, 0])) == pytest.approx([3 * 7 / 7, 5 * 5 / 5])
-
-
 def test_no_records_expect_nothing():
     assert quasi_independence([0, 0], [0, 0], np.array([0, 1])).query_factor.tolist() == [0.0, 0.0]
     assert len(quasi_independence([], [], np.zeros(0, np.int32)).query_factor) == 0
