@@ -90,7 +90,7 @@ def test_the_reference_names_everything_public() -> None:
     shown = {name: generated.filled(page) for name, page in pages.items()}
     assert not [page for page in shown.values() if "<!-- generated" in page]
     assert not [name for name in neatrec.__all__ if f"## `{name}`\n" not in shown["python"] and name != "__version__"]
-    commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    commands: dict[str, Any] = typer.main.get_command(app).commands
     for name, command in commands.items():
         part = shown["command-line"].split(f"## `neatrec {name}")[1].split("\n## ")[0]
         for option in getattr(command, "params", ()):
@@ -102,7 +102,7 @@ def test_the_reference_names_everything_public() -> None:
 
 def wrong_words(text: str) -> list[str]:
     """Commands and options in a page's command lines that the command line does not have."""
-    commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    commands: dict[str, Any] = typer.main.get_command(app).commands
     wrong = []
     fenced = re.findall(r"^```\w*\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
     spans = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE))

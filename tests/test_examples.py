@@ -13,7 +13,7 @@ NOTEBOOKS = sorted((Path(__file__).parents[1] / "examples").glob("*.ipynb"))
 def run_cell(source: str, names: dict[str, Any]) -> str:
     """Run a cell as a notebook does: what its last line shows, as HTML where it has some."""
     tree = ast.parse(source)
-    last = ast.Expression(tree.body.pop().value) if isinstance(tree.body[-1], ast.Expr) else None  # type: ignore[attr-defined]
+    last = ast.Expression(tree.body.pop().value) if isinstance(tree.body[-1], ast.Expr) else None
     exec(compile(tree, "cell", "exec"), names)
     shown = None if last is None else eval(compile(last, "cell", "eval"), names)
     html = shown._repr_html_() if hasattr(shown, "_repr_html_") else None  # a figure has none outside of a notebook

@@ -118,7 +118,7 @@ def test_an_unknown_model_is_refused(bundle: Path) -> None:
 
 def test_parameters_that_do_not_fit_are_refused(bundle: Path) -> None:
     for parameters in ({"k": -1.0}, {"q": 1.0}):
-        forge(bundle, lambda manifest, p=parameters: replace(manifest, parameters=p))  # type: ignore[misc]
+        forge(bundle, lambda manifest, p=parameters: replace(manifest, parameters=p))
         with pytest.raises(BundleError, match=r"manifest\.json is damaged: the parameters do not fit the model"):
             load_bundle(bundle)
 
@@ -143,7 +143,7 @@ def test_files_that_are_none_are_refused_although_their_hash_fits(bundle: Path) 
         before, manifest = (bundle / name).read_bytes(), (bundle / "manifest.json").read_bytes()
         (bundle / name).write_bytes(b"no such format")
         record = file_record(bundle / name)
-        forge(bundle, lambda m, n=name, r=record: replace(m, files={**m.files, n: r}))  # type: ignore[misc]
+        forge(bundle, lambda m, n=name, r=record: replace(m, files={**m.files, n: r}))
         with pytest.raises(BundleError, match=sentence):
             load_bundle(bundle)
         (bundle / name).write_bytes(before)

@@ -24,7 +24,7 @@ def quick(name: str) -> Model:
 
 
 def save(model: Model, path: Path, **options: object) -> object:
-    return save_bundle(model, path, baskets_hash="0" * 64, seed=3, **options)  # type: ignore[arg-type]
+    return save_bundle(model, path, baskets_hash="0" * 64, seed=3, **options)
 
 
 @pytest.mark.parametrize("name", MODEL_NAMES)
@@ -91,7 +91,7 @@ def test_the_manifest_describes_the_bundle(tmp_path: Path) -> None:
     assert set(entries["files"]) == {"arrays.safetensors", "items.parquet"}
     assert {"neatrec", "python", "numpy"} <= entries["versions"].keys()
     assert entries["keeps_users"] is False
-    assert read_manifest(tmp_path / "bundle").to_dict() == entries == written.to_dict()  # type: ignore[attr-defined]
+    assert read_manifest(tmp_path / "bundle").to_dict() == entries == written.to_dict()
 
 
 def test_only_the_bundle_is_left(tmp_path: Path) -> None:

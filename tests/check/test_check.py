@@ -22,7 +22,7 @@ from neatrec.errors import ParameterError
 from neatrec.simulator import supermarket
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.floats(1e-6, 1e4), st.floats(1e-12, 0.05))
 def test_the_smallest_lift_shows_four_times_out_of_five(expected: float, threshold: float) -> None:
     lift = float(smallest_lift(np.array([expected]), threshold)[0])

@@ -40,14 +40,14 @@ def assert_equal(one: CooccurrenceCounts, other: CooccurrenceCounts) -> None:
         assert getattr(one.margins, name) == getattr(other.margins, name), name
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(case=count_cases(), threads=st.integers(1, 3))
 def test_the_memory_engine_counts_as_defined(case: CountCase, threads: int) -> None:
     baskets, counting = case
     assert_counted_right(count(baskets, counting, engine="memory", threads=threads), baskets, counting)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(case=count_cases(), threads=st.integers(1, 3))
 def test_the_disk_engine_counts_as_defined(case: CountCase, threads: int) -> None:
     baskets, counting = case
@@ -57,7 +57,7 @@ def test_the_disk_engine_counts_as_defined(case: CountCase, threads: int) -> Non
 
 
 @ENGINES
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(case=count_cases())
 def test_margins_alone_are_those_of_the_pairs(engine: str, case: CountCase) -> None:
     baskets, counting = case
@@ -69,7 +69,7 @@ def test_margins_alone_are_those_of_the_pairs(engine: str, case: CountCase) -> N
 
 
 @ENGINES
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(case=count_cases(), least=st.integers(1, 3), slack=st.floats(0, 2), strict=st.booleans())
 def test_keeping_some_pairs_is_counting_all_and_leaving_out_the_rest(engine, case, least, slack, strict: bool) -> None:
     baskets, counting = case
@@ -93,7 +93,7 @@ def test_keeping_some_pairs_is_counting_all_and_leaving_out_the_rest(engine, cas
 
 
 @ENGINES
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(case=count_cases(), data=st.data())
 def test_the_order_of_baskets_and_how_they_are_cut_into_shards_do_not_matter(engine, case, data: st.DataObject) -> None:
     baskets, counting = case
@@ -111,7 +111,7 @@ def own_users(shard: Baskets) -> Baskets:
     return replace(shard, users=codes.astype(np.int32), user_ids=shard.user_ids.take(used))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(case=count_cases())
 def test_symmetric_counts_add_both_directions(case: CountCase) -> None:
     baskets, counting = case

@@ -19,7 +19,7 @@ def make_margins(items: int = 3) -> Margins:
 def make(query: list[int], item: list[int], **more: Any) -> CooccurrenceCounts:
     return CooccurrenceCounts(
         CATALOG, CountOptions(), more.pop("margins", make_margins()), query, item, np.ones(len(query)), **more
-    )  # type: ignore[arg-type]
+    )
 
 
 @pytest.mark.parametrize(

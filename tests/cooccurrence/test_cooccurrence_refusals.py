@@ -74,7 +74,7 @@ def test_a_giant_basket_with_all_pairs_is_refused_by_name(engine: str) -> None:
         np.arange(3 + lines) % 1000,
         [0, 3, 3 + lines],
         ["small", "till\x1b[2J"],
-        ordered=True,  # type: ignore[arg-type]
+        ordered=True,
     )
     wanted = (
         r"basket 'till\x1b[2J' has 1,000,000 lines, which make 499,999,500,000 pairs, "
@@ -95,7 +95,7 @@ def test_the_cap_can_be_moved() -> None:
 @pytest.mark.parametrize("engine", ["memory", "disk"])
 def test_keep_must_give_a_mask(engine: str) -> None:
     with pytest.raises(ParameterError, match=r"`keep` must return a boolean mask of the block's 3 pairs, got int64 of"):
-        count(ORDERED, keep=lambda block, _: block.count, engine=engine)  # type: ignore[arg-type, return-value]
+        count(ORDERED, keep=lambda block, _: block.count, engine=engine)
     with pytest.raises(ParameterError, match=r"got bool of shape \(1,\)"):
         count(ORDERED, keep=lambda block, _: np.ones(1, dtype=bool), engine=engine)
 
@@ -142,7 +142,7 @@ def test_sizes_are_read_and_written() -> None:
     assert available_memory() > 2**20
 
 
-def test_a_containers_limit_is_seen(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_a_containers_limit_is_seen(tmp_path) -> None:
     assert _free_in_container(tmp_path) == 2**63
     (tmp_path / "memory.max").write_text("max\n")
     (tmp_path / "memory.current").write_text("100\n")
@@ -159,7 +159,7 @@ def test_the_forecast_of_unique_pairs_is_near_the_truth() -> None:
         Catalog.from_ids([str(i) for i in range(400)]),
         np.concatenate(lists),
         np.arange(0, 18001, 6),
-        [str(i) for i in range(3000)],  # type: ignore[arg-type]
+        [str(i) for i in range(3000)],
         ordered=True,
     )
     for counting in (CountOptions(), CountOptions(directed=False), CountOptions(window=2)):

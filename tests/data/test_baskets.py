@@ -32,7 +32,7 @@ def any_baskets(draw: st.DrawFn) -> Baskets:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(any_baskets())
 def test_saved_baskets_come_back_the_same(tmp_path_factory: pytest.TempPathFactory, baskets: Baskets) -> None:
     folder = tmp_path_factory.mktemp("baskets")
@@ -44,7 +44,7 @@ def test_saved_baskets_come_back_the_same(tmp_path_factory: pytest.TempPathFacto
     np.testing.assert_array_equal(again.offsets, baskets.offsets)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(any_baskets(), st.data())
 def test_a_selection_holds_the_chosen_baskets_line_by_line(baskets: Baskets, data: st.DataObject) -> None:
     chosen = data.draw(st.lists(st.integers(0, max(len(baskets) - 1, 0)), max_size=5)) if len(baskets) else []
@@ -241,4 +241,4 @@ def test_wrong_catalogues_are_refused(change: dict[str, object], message: str) -
         "category_names": (("x", "y"),),
     }
     with pytest.raises(ParameterError, match=message):
-        Catalog(**{**good, **change})  # type: ignore[arg-type]
+        Catalog(**{**good, **change})

@@ -60,7 +60,7 @@ def test_half_does_not_depend_on_the_other_baskets_or_their_order(ids: list[str]
     ids = [i for i in ids if i.isprintable()]
     baskets = one_line_each([*ids, "2", "1"])
     shuffled = list(dict.fromkeys([*ids, "2", "1"]))
-    shuffler.shuffle(shuffled)  # type: ignore[attr-defined]
+    shuffler.shuffle(shuffled)
     train = set(ids_of(half(baskets).train))
     assert train == set(ids_of(half(one_line_each(shuffled)).train))
 
@@ -167,7 +167,7 @@ def test_bad_splits_are_refused_with_a_sentence() -> None:
 
 @pytest.mark.real
 def test_the_instacart_half_split_has_the_published_sizes(instacart_folder: object) -> None:
-    file = next(instacart_folder.glob("order_products__train*"))  # type: ignore[attr-defined]
+    file = next(instacart_folder.glob("order_products__train*"))
     if file.suffix != ".parquet":
         pytest.skip("reads the order ids straight from Parquet, and this folder holds CSV")
     orders = np.unique(pq.read_table(file, columns=["order_id"])["order_id"].to_numpy()).astype(str)

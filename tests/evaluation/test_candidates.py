@@ -13,7 +13,7 @@ from neatrec.errors import ParameterError
 from neatrec.evaluation.candidates import candidate_set, catalogue, id_order, partners
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000), st.integers(1, 15))
 def test_the_candidate_set_is_the_most_bought_with_ties_by_number(seed: int, size: int) -> None:
     baskets = random_baskets(np.random.default_rng(seed))
@@ -30,7 +30,7 @@ def test_the_candidate_set_is_the_most_bought_with_ties_by_number(seed: int, siz
     assert found.name == f"top{size}"
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.integers(0, 10_000))
 def test_membership_is_what_the_definitions_say(seed: int) -> None:
     baskets = random_baskets(np.random.default_rng(seed), baskets=8)

@@ -35,7 +35,7 @@ def check(
         assert label_ranks.best[row].tolist() == plain.best(scores_of(table, q, candidates[q]), top)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(0, 100_000), st.sampled_from(["float32", "float64"]), st.integers(0, 5))
 def test_catalogue_ranks_equal_the_plain_count(seed: int, dtype: str, top: int) -> None:
     baskets, queries, table = questions(seed, dtype)
@@ -43,7 +43,7 @@ def test_catalogue_ranks_equal_the_plain_count(seed: int, dtype: str, top: int) 
     check(label_ranks, queries, table, {q: candidates_of(baskets, q) for q in queries.queries.tolist()}, top)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(0, 100_000), st.integers(1, 8), st.integers(0, 5))
 def test_candidate_set_ranks_equal_the_plain_count(seed: int, size: int, top: int) -> None:
     baskets, queries, table = questions(seed)
@@ -88,11 +88,11 @@ def test_a_model_without_a_name_is_ranked_and_called_by_its_class() -> None:
             return table[codes]
 
     candidates = catalogue(baskets, queries.queries)
-    found = rank_labels(Nameless(), candidates, queries)  # type: ignore[arg-type]
+    found = rank_labels(Nameless(), candidates, queries)
     assert np.array_equal(found.best, rank_labels(TableModel(table), candidates, queries).best)
     table[:] = np.nan
     with pytest.raises(DivergedError, match="model 'Nameless' gives"):
-        rank_labels(Nameless(), candidates, queries)  # type: ignore[arg-type]
+        rank_labels(Nameless(), candidates, queries)
 
 
 def test_a_nan_that_is_no_candidate_hurts_nobody() -> None:

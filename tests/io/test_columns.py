@@ -229,11 +229,11 @@ def test_an_unknown_option_is_an_error_with_a_suggestion() -> None:
 )
 def test_options_are_checked_at_once(options: dict[str, object], match: str) -> None:
     with pytest.raises(InputError, match=match):
-        SourceOptions(**options)  # type: ignore[arg-type]
+        SourceOptions(**options)
 
 
 def test_options_take_text_for_tuples_and_paths() -> None:
-    options = SourceOptions(category="aisle", catalog="c.csv", max_bad_rows="0")  # type: ignore[arg-type]
+    options = SourceOptions(category="aisle", catalog="c.csv", max_bad_rows="0")
     assert options.category == ("aisle",)
     assert options.catalog == Path("c.csv")
     assert options.given() == {"category": ("aisle",), "catalog": Path("c.csv"), "max_bad_rows": "0"}

@@ -139,7 +139,7 @@ def test_one_hash_from_every_kind_of_file(name: str, tmp_path: Path, expected: B
     FILES[name](tmp_path / name)
     found = read_baskets(tmp_path / name)
     assert same(found, expected)
-    assert found.times.tolist() == expected.times.tolist()  # type: ignore[union-attr]
+    assert found.times.tolist() == expected.times.tolist()
     assert found.attributes["store"].names == ("north", "south")
     assert found.source == str(tmp_path / name)
 

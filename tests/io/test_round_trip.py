@@ -85,7 +85,7 @@ def test_baskets_survive_csv_and_parquet_in_any_order_and_any_number_of_files(sh
     assert all(baskets.ordered and not baskets.dropped for baskets in read)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(shops)
 def test_data_frames_say_the_same_as_files(shop: dict[str, tuple[str, list[str]]]) -> None:
     rows = rows_of(shop)

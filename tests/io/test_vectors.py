@@ -35,7 +35,7 @@ def test_numbers_as_ids_and_the_vector_of_a_variant(tmp_path: Path) -> None:
     catalog = Catalog(
         ["1", "2"],
         variants=["11", "21"],
-        variant_codes=np.array([0, 1], dtype=np.int32),  # type: ignore[arg-type]
+        variant_codes=np.array([0, 1], dtype=np.int32),
     )
     found = read_vectors(write(tmp_path, [21, 1, 11], [[1], [2], [3]])).of_catalog(catalog)
     np.testing.assert_array_equal(found, [[2], [1]])

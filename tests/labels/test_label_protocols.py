@@ -4,7 +4,7 @@ import logging
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.label_reference import calibrated_plainly, pairs_of, paper_plainly, records_plainly, shops
@@ -23,7 +23,6 @@ def buns_and_sausages(repeat: int = 40, **more) -> Baskets:
     return Baskets.from_lists(contents, **more)
 
 
-@settings(deadline=None)
 @given(shops(), st.integers(2, 4))
 def test_paper_labels_are_those_of_the_definition(baskets, min_basket):
     labels = make_labels(baskets, protocol="paper", levels=LEVELS, min_basket=min_basket)
@@ -31,7 +30,6 @@ def test_paper_labels_are_those_of_the_definition(baskets, min_basket):
         assert pairs_of(labels, labels.at(level)) == paper_plainly(baskets, level, min_basket)
 
 
-@settings(deadline=None)
 @given(shops(), st.integers(2, 4), st.sampled_from(["quasi", "product"]))
 def test_calibrated_labels_are_those_of_the_definition(baskets, min_basket, expected):
     labels = make_labels(baskets, protocol="calibrated", levels=LEVELS, min_basket=min_basket, expected=expected)
@@ -39,7 +37,6 @@ def test_calibrated_labels_are_those_of_the_definition(baskets, min_basket, expe
         assert pairs_of(labels, labels.at(level)) == calibrated_plainly(baskets, level, min_basket, expected)
 
 
-@settings(deadline=None)
 @given(shops(users=True))
 def test_a_pair_counts_once_a_customer_where_customers_return(baskets):
     labels = make_labels(baskets, protocol="calibrated", levels=LEVELS, min_basket=2)
@@ -74,7 +71,6 @@ def test_evidence_of_a_label_adds_up():
     assert labels.p[at] <= labels.q[at] <= 0.001
 
 
-@settings(deadline=None)
 @given(shops())
 def test_counts_and_reverse_counts_are_those_of_the_records(baskets):
     labels = make_labels(baskets, protocol="calibrated", levels=(0.5,), min_basket=2)

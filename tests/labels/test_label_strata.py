@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.label_reference import expected_plainly, margins_plainly, pairs_of, records_plainly, shops
@@ -36,7 +36,6 @@ def records_by_strata(baskets: Baskets, strata, min_basket: int, *, once: bool) 
     return out
 
 
-@settings(deadline=None)
 @given(shops(users=True), st.integers(2, 3), st.booleans(), st.booleans(), st.data())
 def test_margins_of_strata_are_those_of_the_definition(baskets, min_basket, once, timed, data):
     each = {"min_size": len(baskets), "max_size": len(baskets)}
@@ -56,7 +55,6 @@ def test_margins_of_strata_are_those_of_the_definition(baskets, min_basket, once
     assert np.bincount(got.item, got.first, len(baskets.catalog)).tolist() == whole.first.tolist()
 
 
-@settings(deadline=None)
 @given(shops(), st.sampled_from(["quasi", "product"]), st.data())
 def test_expected_counts_are_the_sum_over_strata(baskets, kind, data):
     stores = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(baskets), max_size=len(baskets))), dtype=int)

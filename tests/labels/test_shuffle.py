@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from neatrec.data.baskets import Baskets
@@ -42,14 +42,12 @@ def shuffled_plainly(baskets: Baskets, seed: int, round_: int, within: str) -> d
     return out
 
 
-@settings(deadline=None)
 @given(CONTENTS, NAMES, st.integers(0, 10**12), st.integers(0, 99), st.sampled_from(WITHIN))
 def test_the_shuffle_is_the_defined_one(contents, names, seed, round_, within):
     baskets = make(contents, names)
     assert as_dict(shuffled(baskets, seed, round_, within)) == shuffled_plainly(baskets, seed, round_, within)
 
 
-@settings(deadline=None)
 @given(CONTENTS, NAMES, st.sampled_from(WITHIN), st.randoms())
 def test_the_order_of_baskets_does_not_matter(contents, names, within, random):
     baskets = make(contents, names)

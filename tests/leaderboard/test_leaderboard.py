@@ -306,7 +306,7 @@ def test_each_goal_is_a_row_at_the_cost_of_one_training(split: Split) -> None:
 
 
 def test_fits_that_no_later_model_shares_are_dropped() -> None:
-    cache = ResultCache(None, "", frozenset({"counts"}), {("counts", 0): (make_model("pop"), {}), ("x", 1): ("", {})})  # type: ignore[dict-item]
+    cache = ResultCache(None, "", frozenset({"counts"}), {("counts", 0): (make_model("pop"), {}), ("x", 1): ("", {})})
     cache.keep_only({"counts"})
     assert list(cache.learned) == [("counts", 0)]
     cache.keep_only(set())

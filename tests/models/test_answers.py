@@ -127,13 +127,13 @@ def test_many_carts_are_answered_as_one_by_one(trained: dict[str, Model], name: 
 @pytest.mark.parametrize("k", [0, True, 2.5])
 def test_many_carts_want_a_whole_number_of_answers(trained: dict[str, Model], k: object) -> None:
     with pytest.raises(ParameterError, match="`k` must be a whole number of at least 1"):
-        trained["pop"].rank_carts([np.array([1], dtype=np.int32)], k)  # type: ignore[arg-type]
+        trained["pop"].rank_carts([np.array([1], dtype=np.int32)], k)
 
 
 def test_a_model_with_answers_of_its_own_gives_them_to_many_carts_too(trained: dict[str, Model]) -> None:
     popco = type(trained["popco"])
 
-    class Reversed(popco):  # type: ignore[misc, valid-type]
+    class Reversed(popco):
         def rank(self, *asked: object, **options: object) -> Ranking:
             answer = super().rank(*asked, **options)
             return Ranking(answer.catalog, answer.cart, answer.codes[::-1], answer.scores, answer.asked, answer.parts)

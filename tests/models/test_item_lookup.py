@@ -45,7 +45,7 @@ def test_an_item_that_is_not_one_is_refused(catalog: Catalog, asked: Any, senten
         find_items(catalog, asked)
     for wrong in (True, 1.5, None):
         with pytest.raises(ParameterError, match="`items` must be ids or names"):
-            find_items(catalog, [wrong])  # type: ignore[list-item]
+            find_items(catalog, [wrong])
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_bad_categories_are_refused() -> None:
     with pytest.raises(ParameterError, match="left out: the catalogue has no categories"):
         in_categories(Catalog.from_ids(["1"]), "hot")
     with pytest.raises(ParameterError, match="`category` must be a name or a path, got 3"):
-        in_categories(toy_catalog(), [3])  # type: ignore[list-item]
+        in_categories(toy_catalog(), [3])
 
 
 def test_unknown_categories_are_shared_with_none() -> None:

@@ -58,7 +58,7 @@ def formulas(name: str, c: float, fq: float, fv: float, n: float) -> float:
 
 @pytest.mark.parametrize("name", ["popco", "lift", "shrunk-lift", "jaccard", "llr"])
 @given(baskets=baskets_of_items)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_scores_are_the_formula_on_plain_counts(name: str, baskets: list[list[str]]) -> None:
     model = make_model(name).fit(Baskets.from_lists(baskets, catalog=CATALOG), Run(threads=1))
     counts = plain_counts(baskets)
@@ -70,7 +70,7 @@ def test_scores_are_the_formula_on_plain_counts(name: str, baskets: list[list[st
 
 
 @given(baskets=baskets_of_items, window=st.integers(1, 4))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_popco_with_a_window_counts_near_lines_only(baskets: list[list[str]], window: int) -> None:
     model = make_model("popco", window=window).fit(Baskets.from_lists(baskets, catalog=CATALOG), Run(threads=1))
     assert model.score_all(np.arange(7)).tolist() == plain_counts(baskets, window).tolist()
@@ -120,7 +120,7 @@ def test_a_catalogue_without_pairs_is_scored_with_zeros() -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.booleans())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_pair_is_found_in_an_unsorted_row(seed: int, shuffled: bool) -> None:
     rng = np.random.default_rng(seed)
     dense = rng.integers(0, 3, (9, 9)).astype(np.int32)

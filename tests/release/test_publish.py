@@ -146,13 +146,13 @@ SAME = {
     ],
 )
 def test_each_violated_limit_is_reported(change: dict[str, object], reason: str) -> None:
-    assert PublishLimits().violations(BundleDiff(**{**SAME, **change})) == [reason]  # type: ignore[arg-type]
-    assert PublishLimits().violations(BundleDiff(**SAME)) == []  # type: ignore[arg-type]
+    assert PublishLimits().violations(BundleDiff(**{**SAME, **change})) == [reason]
+    assert PublishLimits().violations(BundleDiff(**SAME)) == []
 
 
 def test_a_change_equal_to_the_limit_passes() -> None:
     edge = {**SAME, "rows": (100, 80), "items": (100, 90), "top10_changed": 0.5, "held_out": (0.2, 0.2)}
-    assert PublishLimits().violations(BundleDiff(**edge)) == []  # type: ignore[arg-type]
+    assert PublishLimits().violations(BundleDiff(**edge)) == []
 
 
 def test_a_gate_file_with_a_mistake_is_refused(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 
 def export(index: ServingTable, target: str, out: Path, **options: object) -> tuple[str, ...]:
-    return export_answers(index, ExportOptions(target, out, min_evidence="guess", **options)).left_out  # type: ignore[arg-type]
+    return export_answers(index, ExportOptions(target, out, min_evidence="guess", **options)).left_out
 
 
 def test_woocommerce_gets_cross_sells_by_sku(index: ServingTable, tmp_path: Path) -> None:

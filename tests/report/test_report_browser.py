@@ -25,7 +25,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_everybody_can_read_it_at_every_width(browser: Browser, address: str, width: int, scheme: str) -> None:
-    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)  # type: ignore[arg-type]
+    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto(address)

@@ -101,7 +101,7 @@ def quick(shared: tuple[Desk, TestClient]) -> tuple[Desk, TestClient]:
 def hidden_fields(client: TestClient, path: str = f"/item?id={CHIPS}") -> dict[str, str]:
     """What the forms of a page carry."""
     page = client.get(path).text
-    return {name: re.search(rf'name="{name}" value="([^"]*)"', page)[1] for name in ("token", "version")}  # type: ignore[index]
+    return {name: re.search(rf'name="{name}" value="([^"]*)"', page)[1] for name in ("token", "version")}
 
 
 def edit(client: TestClient, action: str = "block", **fields: Any) -> Any:

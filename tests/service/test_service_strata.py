@@ -39,7 +39,7 @@ def client(dated: Path) -> Iterator[TestClient]:
 def ask(client: TestClient, **query: Any) -> dict[str, Any]:
     answer = client.get("/v1/complements", params=query)
     assert answer.status_code == 200, answer.text
-    return answer.json()  # type: ignore[no-any-return]
+    return answer.json()
 
 
 def test_what_a_season_explains_is_no_answer_and_is_listed_on_request(client: TestClient) -> None:

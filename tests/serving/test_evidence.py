@@ -48,7 +48,7 @@ baskets_of_letters = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(baskets_of_letters, st.booleans(), st.integers(0, 99))
 def test_counts_customers_and_directions_are_those_of_the_baskets(lists, ordered: bool, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -59,7 +59,7 @@ def test_counts_customers_and_directions_are_those_of_the_baskets(lists, ordered
     for basket, user in zip(lists, users, strict=True):
         for one, other in combinations(basket, 2):
             count[ITEMS.index(one), ITEMS.index(other)] += 1
-            people.setdefault(tuple(sorted((ITEMS.index(one), ITEMS.index(other)))), set()).add(user)  # type: ignore[arg-type]
+            people.setdefault(tuple(sorted((ITEMS.index(one), ITEMS.index(other)))), set()).add(user)
     query, item = (part.ravel() for part in np.meshgrid(np.arange(8), np.arange(8), indexing="ij"))
     found = pairs.columns(query, item)
     for place, (q, v) in enumerate(zip(query.tolist(), item.tolist(), strict=True)):

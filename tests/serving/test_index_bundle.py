@@ -154,9 +154,9 @@ def test_variances_travel_with_the_bundle(tmp_path: Path, bundle: Path) -> None:
     model = make_model("neat", dim=8, epochs=3).fit(toy_baskets(), ONE)
     save_indexed(model, tmp_path / "neat", toy_baskets(), seed=0)
     index = ServingTable.open(tmp_path / "neat")
-    np.testing.assert_allclose(index.variance, np.exp(model.log_variance), rtol=1e-6)  # type: ignore[attr-defined]
+    np.testing.assert_allclose(index.variance, np.exp(model.log_variance), rtol=1e-6)
     evidence = index.evidence(code("bread"), code("butter"))
-    assert evidence.query_variance == pytest.approx(float(index.variance[code("bread")]))  # type: ignore[index]
+    assert evidence.query_variance == pytest.approx(float(index.variance[code("bread")]))
 
 
 @pytest.fixture(scope="module")
@@ -235,10 +235,10 @@ def test_a_table_without_the_other_goals_answers_by_exact_scores(goals_bundle: P
     model = load_bundle(goals_bundle)
     alone = type(model).goals
     try:
-        type(model).goals = ()  # type: ignore[misc]
+        type(model).goals = ()
         save_indexed(model, tmp_path / "old", toy_baskets(), seed=0, k=4)
     finally:
-        type(model).goals = alone  # type: ignore[misc]
+        type(model).goals = alone
     answers = ServingTable.open(tmp_path / "old").with_goal("evidence").answers(code("bread"))
     assert answers.item.tolist() == model.with_goal("evidence").rank("Bread", 4).codes.tolist()
 

@@ -88,7 +88,7 @@ def test_ties_go_to_the_smaller_code(monkeypatch: pytest.MonkeyPatch) -> None:
         assert found.item[found.start[query] : found.start[query + 1]].tolist() == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 60), st.integers(1, 70), st.integers(1, 12), st.integers(1, 30), st.integers(0, 10**6))
 def test_the_scan_keeps_what_sorting_would(queries: int, items: int, k: int, levels: int, seed: int) -> None:
     """Whole-number scores, so that there are many ties; groups, so that some are left out; a minimum score."""
@@ -109,7 +109,7 @@ def test_the_scan_keeps_what_sorting_would(queries: int, items: int, k: int, lev
         assert found.score[found.start[q] : found.start[q + 1]].tolist() == [scores[q, v] for v in wanted]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(2, 80), st.integers(1, 20), st.booleans(), st.integers(0, 10**6))
 def test_tiles_of_any_size_give_the_whole_product(items: int, k: int, symmetric: bool, seed: int) -> None:
     """Small whole numbers: products are exact, and there are many ties."""
@@ -131,7 +131,7 @@ def test_tiles_of_any_size_give_the_whole_product(items: int, k: int, symmetric:
 @pytest.mark.parametrize("k", [0, -1, 2.5, True, "ten"])
 def test_k_must_be_a_whole_number_above_zero(k: object) -> None:
     with pytest.raises(ParameterError, match="`k` must be a whole number of at least 1"):
-        best_answers(fitted("pop"), k)  # type: ignore[arg-type]
+        best_answers(fitted("pop"), k)
 
 
 def test_vectors_that_are_not_numbers_are_refused() -> None:

@@ -1,7 +1,7 @@
 """The tables and streams that the simulation draws from."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from neatrec.compiled import splitmix64
@@ -17,7 +17,6 @@ def plain_mix(value: int) -> int:
     return value ^ (value >> 31)
 
 
-@settings(deadline=None)  # the first call compiles
 @given(st.integers(0, MASK))
 def test_the_mixer_is_that_of_splitmix64(value: int) -> None:
     assert int(splitmix64(np.uint64(value))) == plain_mix(value)
