@@ -39,22 +39,13 @@ def refused(capfd: pytest.CaptureFixture[str], *arguments: object) -> dict[str, 
     return error
 
 
-def test_the_json_has_the_promised_shape(capfd) -> None:
+def test_the_json_is_that_of_the_options(capfd) -> None:
+    """Its whole shape: tests/leaderboard/test_leaderboard.py."""
     got = answer(capfd, "--models", "pop,shrunk-lift", "--models", "popco", "--candidates", "50")
     assert (got["split"], got["protocol"], got["level_kind"], got["seed"]) == ("half", "calibrated", "q", 0)
-    assert {"name", "kind", "hr", "ndcg", "ci", "mrr", "coverage", "train_seconds", "peak_mb", "seeds"} <= got[
-        "models"
-    ][0].keys()
     assert [result["level"] for result in got["results"]] == [0.05, 0.05, 0.01, 0.01, 0.001, 0.001]
     assert {result["candidates"] for result in got["results"]} == {"top50", "catalogue"}
-    assert {"level", "candidates", "labels", "queries", "ceiling", "models", "tests"} <= got["results"][0].keys()
-    assert got["models"] == got["results"][0]["models"]
-    hits = [line["hr"]["10"] for line in got["models"]]
-    assert hits == sorted(hits, reverse=True)
     assert {line["name"] for line in got["models"]} == {"pop", "popco", "shrunk-lift"}
-    for line in got["models"]:
-        low, high = line["ci"]["hr"]["10"]
-        assert 0 <= low <= line["hr"]["10"] <= high <= 1
     assert got["label_free"].keys() == {"held_out_lift", "basket_completion"}
     assert {"better", "worse", "metric", "difference", "ci", "p", "p_holm"} == got["results"][0]["tests"][0].keys()
 

@@ -18,7 +18,7 @@ from neatrec.cli.leaderboard import show_leaderboard
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.data.splits import Split, half
-from neatrec.errors import DivergedError, LeakError, MissingDependencyError, ParameterError, ResourceError, SourceError
+from neatrec.errors import LeakError, MissingDependencyError, ParameterError, ResourceError, SourceError
 from neatrec.labels import make_labels
 from neatrec.leaderboard.benchmark import content_hash, export_benchmark
 from neatrec.leaderboard.model_specs import default_rows
@@ -89,13 +89,6 @@ class BareBones:
         return np.tile(self.count.astype(float), (len(queries), 1))
 
 
-class Breaks(BareBones):
-    name = "breaks"
-
-    def score(self, queries: Any, items: Any) -> Any:
-        return np.full(len(items), np.nan)
-
-
 class NotAModel:
     pass
 
@@ -140,7 +133,9 @@ def test_the_best_model_comes_first(leaderboard: LeaderboardResult) -> None:
         scores = [line["hr"]["10"] for line in result["models"]]
         assert scores == sorted(scores, reverse=True)
     assert leaderboard.to_json()["models"][0]["hr"]["1"] > 0.9
-    assert leaderboard.to_json()["models"][-1]["name"] == "pop"
+    last = leaderboard.to_json()["models"][-1]
+    assert last["name"] == "pop"
+    assert "one training seed" in last["variance"]
 
 
 def test_label_free_measures_and_slices_are_reported(leaderboard: LeaderboardResult) -> None:
@@ -150,10 +145,6 @@ def test_label_free_measures_and_slices_are_reported(leaderboard: LeaderboardRes
     assert 0 < lifts["pop"]["sales_covered"] <= 1
     assert answer["label_free"]["basket_completion"]["popco"]["carts"] == 10
     assert {cut["by"] for cut in answer["slices"]} >= {"category", "label strength", "times seen in training"}
-
-
-def test_a_table_of_one_training_says_what_is_missing(leaderboard: LeaderboardResult) -> None:
-    assert "one training seed" in lines_of(leaderboard.to_json())["pop"]["variance"]
 
 
 def test_ranks_and_recommendations_are_written_with_the_json(split: Split, tmp_path: Path) -> None:
@@ -334,10 +325,11 @@ def test_a_subclass_from_elsewhere_neither_takes_nor_gives_arrays(first: bool, s
     assert LearnsItsOwnWay.fits == 1
 
 
-def test_a_device_that_a_model_cannot_use_is_not_forced_on_it(split: Split) -> None:
+def test_steps_are_reported_and_a_device_that_a_model_cannot_use_is_not_forced_on_it(split: Split) -> None:
     steps: list[str] = []
     run_leaderboard(split.train, split.test, ["pop"], replace(QUICK, device="gpu"), progress=steps.append)
-    assert "pop does not learn on device gpu: auto" in steps
+    assert {"pop does not learn on device gpu: auto", "pop: seed 0"} <= set(steps)
+    assert any("labels from" in step for step in steps)
 
 
 def test_an_external_class_joins_by_its_address(split: Split) -> None:
@@ -429,11 +421,6 @@ def test_models_that_are_none_are_refused(split: Split, address: str, sentence: 
         run_leaderboard(split.train, split.test, [address], QUICK)
 
 
-def test_scores_that_are_not_numbers_are_an_error_naming_the_model(split: Split) -> None:
-    with pytest.raises(DivergedError, match="model 'breaks' gives a score that is not a number"):
-        run_leaderboard(split.train, split.test, ["test_leaderboard:Breaks"], QUICK)
-
-
 def test_two_rows_of_one_name_and_an_empty_table_are_refused(split: Split) -> None:
     with pytest.raises(ParameterError, match="two models of the leaderboard are called 'pop'"):
         run_leaderboard(split.train, split.test, ["pop", "pop"], QUICK)
@@ -469,20 +456,6 @@ def test_given_labels_are_used(split: Split) -> None:
     assert [result["level"] for result in leaderboard.to_json()["results"]] == [0.01, 0.01]
 
 
-def test_no_labels_at_all_is_an_answer(split: Split) -> None:
-    nothing = split.test.select(np.arange(3))
-    answer = run_leaderboard(split.train, nothing, ["pop", "popco"], QUICK).to_json()
-    assert [result["labels"] for result in answer["results"]] == [0] * 6
-    assert answer["models"][0]["ci"]["hr"]["10"] == [None, None]
-
-
-def test_steps_are_reported(split: Split) -> None:
-    steps: list[str] = []
-    run_leaderboard(split.train, split.test, ["pop"], QUICK, progress=steps.append)
-    assert any("labels from" in step for step in steps)
-    assert "pop: seed 0" in steps
-
-
 def test_the_benchmark_is_exported_with_hashes(leaderboard: LeaderboardResult, split: Split, tmp_path: Path) -> None:
     about = export_benchmark(leaderboard, split.train, split.test, tmp_path, name="planted-half-v1")
     assert json.loads((tmp_path / "benchmark.json").read_text()) == about
@@ -495,9 +468,6 @@ def test_the_benchmark_is_exported_with_hashes(leaderboard: LeaderboardResult, s
     candidates = pq.read_table(tmp_path / "candidates.parquet")
     assert candidates.column_names == ["query", "place", "item", "count"]
     assert max(candidates["place"].to_pylist()) == 16
-
-
-def test_the_benchmark_of_other_baskets_is_refused(leaderboard: LeaderboardResult, split: Split, tmp_path) -> None:
     with pytest.raises(ParameterError, match="must be the baskets of the leaderboard"):
         export_benchmark(leaderboard, split.test, split.train, tmp_path)
 

@@ -101,13 +101,18 @@ def test_a_variant_is_answered_as_its_item(client: TestClient) -> None:
     assert ask(client, item="spaghetti-500g")["query"]["name"] == "Spaghetti"
 
 
-def test_an_unknown_item_is_a_404_with_near_names(client: TestClient) -> None:
+def test_an_unknown_item_category_or_model_is_a_404_with_near_names(client: TestClient) -> None:
     answer = client.get("/v1/complements", params={"item": "spagheti"})
     assert answer.status_code == 404
     error = answer.json()["error"]
     assert error["kind"] == "UnknownItemError"
     assert error["near"][0]["name"] == "Spaghetti"
     assert error["hint"].startswith("Did you mean 'Spaghetti'")
+    cart = client.post("/v1/cart/complements", json={"items": ["spagheti"]})
+    assert (cart.status_code, cart.json()["error"]["near"][0]["name"]) == (404, "Spaghetti")
+    for filters, hint in (({"category": "sauses"}, "sauces"), ({"model": "shrunk-lif"}, "shrunk-lift")):
+        answer = client.get("/v1/complements", params={"item": "100", **filters})
+        assert (answer.status_code, answer.json()["error"]["hint"]) == (404, f"Did you mean '{hint}'?")
 
 
 def test_category_exclude_and_diversify_choose(client: TestClient) -> None:
@@ -123,13 +128,6 @@ def test_category_exclude_and_diversify_choose(client: TestClient) -> None:
     kept = [line["category"][-1] for line in each["complements"] if line["category"]]
     assert sorted(set(kept)) == sorted(kept)
     assert set(kept) == {aisle for aisle in aisles if aisle}
-
-
-def test_an_unknown_category_or_model_is_a_404_with_the_nearest(client: TestClient) -> None:
-    answer = client.get("/v1/complements", params={"item": "100", "category": "sauses"})
-    assert (answer.status_code, answer.json()["error"]["hint"]) == (404, "Did you mean 'sauces'?")
-    answer = client.get("/v1/complements", params={"item": "100", "model": "shrunk-lif"})
-    assert (answer.status_code, answer.json()["error"]["hint"]) == (404, "Did you mean 'shrunk-lift'?")
 
 
 @pytest.mark.parametrize("filters", [{}, {"category": "names 1"}, {"exclude": ["500", "501"]}, {"diversify": "true"}])
@@ -187,12 +185,6 @@ def test_a_cart_item_that_nobody_bought_is_said(client: TestClient) -> None:
     assert answer["complements"][0]["name"] == "Salsa"
 
 
-def test_a_cart_of_one_is_answered_in_the_order_of_its_item(client: TestClient) -> None:
-    one = ask(client, item="101", k=10)
-    cart = client.post("/v1/cart/complements", json={"items": ["101"], "k": 10}).json()
-    assert names(cart) == names(one)
-
-
 @pytest.mark.parametrize(
     "filters", [{}, {"category": ["names 1", "names 2"]}, {"exclude": ["500"]}, {"diversify": True}]
 )
@@ -234,21 +226,6 @@ def test_a_cart_is_completed_as_the_model_completes_it(which: str, held_at_once:
     assert [line["id"] for line in lines] == exact.ids
     assert [line["score"] for line in lines] == pytest.approx(exact.scores.tolist(), rel=1e-4, abs=1e-6)
     assert all(line["goes_with"] for line in lines)
-
-
-def test_a_cart_of_strangers_is_a_404(client: TestClient) -> None:
-    answer = client.post("/v1/cart/complements", json={"items": ["spagheti"]})
-    assert answer.status_code == 404
-    assert answer.json()["error"]["near"][0]["name"] == "Spaghetti"
-
-
-def test_a_cart_with_a_short_table_is_filled_too(client: TestClient, short_bundle: Path) -> None:
-    asked = {"items": ["100", "101"], "k": 30, "min_evidence": "guess"}
-    with TestClient(make_app(ServiceSettings(short_bundle))) as short:
-        few = short.post("/v1/cart/complements", json=asked).json()
-    many = client.post("/v1/cart/complements", json={**asked, "k": 100}).json()
-    assert len(names(few)) == 30
-    assert set(names(few)) <= set(names(many))
 
 
 def test_a_pair_has_an_evidence_card(client: TestClient) -> None:
