@@ -93,10 +93,8 @@ class CartRanking(NamedTuple):
 
     def score(self, cart: Codes, candidates: Codes) -> CartScores:
         """The scores of those `candidates` that an item of the cart goes with."""
-        total, goes = np.empty(len(self.total)), np.empty(len(self.total), dtype=np.bool_)
-        score_whole_cart(self, cart, shares(self, cart), total, goes)
-        codes = candidates[goes[candidates]]
-        return CartScores(codes, total[codes], lambda chosen: self.parts(cart, chosen))
+        codes, total = whole_scores(self, cart, sum_pairs(self, cart, shares(self, cart)), candidates)
+        return CartScores(codes, total, lambda chosen: self.parts(cart, chosen))
 
     def left_out_ranks(
         self, carts: Sequence[Codes], hidden: Codes, offset: Floats, category: Codes
@@ -170,36 +168,55 @@ def category_scores(ranking, cart):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def score_whole_cart(ranking, cart, share, total, goes):  # type: ignore[no-untyped-def]
-    """The score of every item that an item of the cart goes with, marked in `goes`; total, goes: (items,)."""
-    goes[:] = False
-    total[:] = 0.0
-    by_counts = len(ranking.table) > 0
-    leads = np.zeros(len(total) if by_counts else 0)
+def sum_pairs(ranking, cart, share):  # type: ignore[no-untyped-def]
+    """Of every item: whether an item of the cart goes with it, how often the cart leads to it, and the sum of the
+    weights, or of the counts' logarithms; each of shape (items,)."""
+    items, by_counts = len(ranking.total), len(ranking.table) > 0
+    goes, leads, total = np.zeros(items, dtype=np.bool_), np.zeros(items if by_counts else 0), np.zeros(items)
     for i in range(len(cart)):
         by_chance = ranking.total[cart[i]] * ranking.per_record
         for place in range(ranking.start[cart[i]], ranking.start[cart[i] + 1]):
-            v, value = ranking.item[place], ranking.value[place]
+            v, value = np.uint32(ranking.item[place]), ranking.value[place]  # unsigned: no negative index to test for
             goes[v] |= value > by_chance * ranking.total[v]
             if by_counts:
                 leads[v] += share[i] * value
-                total[v] += ranking.table[int(value)]
+                total[v] += ranking.table[np.uint32(value)]
             else:
                 total[v] += value
-    if by_counts:
-        chance = np.zeros(len(ranking.totals))
-        for first in range(0, len(cart), FACTORS):
-            factors = ranking.total[cart[first : first + FACTORS]] * (ranking.per_record / ranking.k)
-            for place in range(len(chance)):
-                product = 1.0
-                for factor in factors:
-                    product *= 1.0 + factor * ranking.totals[place]
-                chance[place] += ranking.strength * np.log(product)
-        by_category = category_scores(ranking, cart)
-        for v in range(len(total)):
-            if goes[v]:
-                total[v] += np.log(max(leads[v], SMALLEST)) + ranking.offset[v] - chance[ranking.total_place[v]]
-                total[v] += by_category[ranking.category[v]]
+    return goes, leads, total
+
+
+@compiled
+def chance_scores(ranking, cart):  # type: ignore[no-untyped-def]
+    """strength * sum_q log(1 + E / k) of each of `totals`."""
+    chance = np.zeros(len(ranking.totals))
+    for first in range(0, len(cart), FACTORS):
+        factors = ranking.total[cart[first : first + FACTORS]] * (ranking.per_record / ranking.k)
+        for place in range(len(chance)):
+            product = 1.0
+            for factor in factors:
+                product *= 1.0 + factor * ranking.totals[place]
+            chance[place] += ranking.strength * np.log(product)
+    return chance
+
+
+@compiled
+def whole_scores(ranking, cart, sums, candidates):  # type: ignore[no-untyped-def]
+    """The candidates that an item of the cart goes with, and their scores; sums: by `sum_pairs`."""
+    goes, leads, total = sums
+    codes, found = np.empty(len(candidates), dtype=np.int32), 0
+    for v in candidates:
+        codes[found] = v  # the next one takes its place where it does not go with the cart
+        found += goes[np.uint32(v)]
+    codes = codes[:found]
+    scores = total[codes]
+    if len(ranking.table) > 0:
+        chance, by_category = chance_scores(ranking, cart), category_scores(ranking, cart)
+        for place in range(found):
+            v = np.uint32(codes[place])
+            scores[place] += np.log(max(leads[v], SMALLEST)) + ranking.offset[v] - chance[ranking.total_place[v]]
+            scores[place] += by_category[ranking.category[v]]
+    return codes, scores
 
 
 @compiled
@@ -210,12 +227,13 @@ def rank_left_out(ranking, carts, left_out, category, out):  # type: ignore[no-u
     basket whatever the cart.
     """
     (start, item), (hidden, offset) = carts, left_out
-    total, goes = np.empty(len(category)), np.empty(len(category), dtype=np.bool_)
+    items = np.arange(len(category), dtype=np.int32)
     banned = np.full(category.max() + 2, -1, dtype=np.int64)  # by category: the last cart that has it
     for c in range(len(out)):
         cart, h = item[start[c] : start[c + 1]], hidden[c]
         share = shares(ranking, cart)
-        score_whole_cart(ranking, cart, share, total, goes)
+        sums = sum_pairs(ranking, cart, share)
+        goes = sums[0]
         leads, mine, known = 0.0, 0.0, False
         # within a window, or once per customer, the basket may have given the item fewer pairs than that
         item_total = max(ranking.total[h] - len(cart), 0.0)
@@ -226,11 +244,13 @@ def rank_left_out(ranking, carts, left_out, category, out):  # type: ignore[no-u
             leads += share[i] * times
             mine += ranking.table[int(times)] - ranking.strength * np.log1p(expected / ranking.k)
         mine += np.log(max(leads, SMALLEST)) + offset[h] + category_scores(ranking, cart)[ranking.category[h]]
+        goes[h] = False
         for q in cart:
             goes[q] = False
             if category[q] >= 0:
                 banned[category[q]] = c
-        goes[h] = False
         out[c] = 0 if known else -1
-        for v in range(len(goes) if known else 0):
-            out[c] += goes[v] and total[v] > mine and banned[category[v]] != c
+        if known:
+            codes, scores = whole_scores(ranking, cart, sums, items)
+            for place in range(len(codes)):
+                out[c] += scores[place] > mine and banned[category[codes[place]]] != c
