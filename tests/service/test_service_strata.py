@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
@@ -58,6 +59,13 @@ def test_what_a_season_explains_is_no_answer_and_is_listed_on_request(client: Te
         "explained by store"
     ]
     assert ask(client, item="bun", include="explained")["explained"] == []
+
+
+def test_only_what_is_explained_with_every_item_is_no_answer_to_a_cart(dated: Path) -> None:
+    index = ServingTable.open(dated)
+    index.__dict__["_explained_pairs"] = np.array([[0, 1, 2], [2, 2, 3]], dtype=np.int32)
+    carts = {(0,): [2], (0, 1): [2], (2,): [0, 1, 3], (0, 1, 3): [2], (0, 2): [], (4,): []}
+    assert {cart: index.explained_with(*cart).tolist() for cart in carts} == carts
 
 
 def test_a_seasonal_item_is_listed_in_its_season(client: TestClient) -> None:

@@ -324,10 +324,10 @@ class CartAnswers:
         elif level < GUESS:
             shown = _with_evidence(self.index, self.queries, level) & ~self.new
         else:
-            explained = set.intersection(*(set(self.index.explained_with(code).tolist()) for code in self.queries))
             shown = ~self.new
-            shown[list(explained)] = False
-        codes, total = codes[shown[codes]], total[shown[codes]]
+            shown[self.index.explained_with(*self.queries)] = False
+        kept = shown[codes]
+        codes, total = codes[kept], total[kept]
         # one answer may forbid others, by rule or by `diversify`: so many may have to be passed over
         reach = len(codes) if item_filter.diversify else k + len(item_filter.blocked)
         order = best(total, reach) if len(codes) else np.zeros(0, dtype=np.int64)

@@ -414,10 +414,14 @@ class ServingTable:
         """Whether `explained` has something to list."""
         return len(self.explained_with(code)) > 0
 
-    def explained_with(self, code: int) -> npt.NDArray[np.int32]:
-        """The items that look certain with an item over all baskets, but not within strata: no answers to it."""
+    def explained_with(self, *codes: int) -> npt.NDArray[np.int32]:
+        """The items that look certain with each of `codes` over all baskets, but not within strata: no answers to them;
+        ascending."""
         smaller, larger = self._explained_pairs
-        return np.concatenate([larger[smaller == code], smaller[larger == code]])
+        others = np.concatenate([larger[np.isin(smaller, codes)], smaller[np.isin(larger, codes)]])
+        items, times = np.unique(others, return_counts=True)
+        found: npt.NDArray[np.int32] = items[times == len(codes)]
+        return found
 
     @cached_property
     def _explained_pairs(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
