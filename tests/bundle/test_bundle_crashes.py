@@ -1,7 +1,6 @@
 """Kills, full disks and read-only folders: the bundle is the old one or the new one, whole, and never lost."""
 
 import os
-import resource
 import shutil
 import subprocess
 import tempfile
@@ -17,6 +16,7 @@ import pytest
 
 from helpers import crash_worker
 from helpers.crash_worker import PHASES, model_of
+from helpers.full_disk import no_file_larger_than
 from helpers.killing import Worker, kill_in, started
 from neatrec.bundle import BundleLock, load_bundle, read_manifest, save_bundle, store
 from neatrec.bundle import folder as place
@@ -154,17 +154,6 @@ def test_a_reader_starts_again_when_the_folder_is_replaced(tmp_path: Path, moved
     assert version_in(bundle) == (2 if moved == "put aside and replaced" else 1)
     again = moved != "removed and written again"  # there the very same files came back: nothing to read again
     assert len(rounds) == 2 + again, rounds
-
-
-@contextmanager
-def no_file_larger_than(size: int) -> Iterator[None]:
-    """A disk that is full: the system refuses to write beyond `size`."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.parametrize("space", [150, 600, 1500, 4000])

@@ -92,13 +92,6 @@ def test_near_names_are_suggested(words: list[str], sentence: str, bundle: Path,
     assert "Traceback" not in said.err
 
 
-def test_near_names_are_in_the_json_of_the_error(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code_of(["recommend", str(bundle), "Biscuit", *GUESSES, "--json"]) == 2
-    error = json.loads(capsys.readouterr().out)["error"]
-    assert "Biscuit" in error["message"]
-    assert "Biscuits" in error["hint"]
-
-
 def test_an_item_never_bought_is_answered_with_a_note(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code_of(["recommend", str(bundle), "Saffron", *GUESSES]) == 0
     assert "note: " in capsys.readouterr().err
@@ -120,10 +113,6 @@ def test_evidence_is_not_promised_by_a_bundle_without_any(bundle, words: list[st
     assert sentence in said.err
     assert "has no serving table" in said.err
     assert "--rewrite-table" in said.err
-
-
-def test_guesses_are_marked(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert {line["grade"] for line in answer(capsys, "recommend", bundle, "Tea")["recommendations"]} == {"guess"}
 
 
 def test_a_bundle_that_is_none_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,8 +1,5 @@
 """`neatrec train --stream`: the same model from shards on disk, and nothing left beside the bundle."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +7,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from helpers.full_disk import no_file_larger_than
+from helpers.kernel_cases import assert_equal_arrays
 from neatrec.bundle import load_bundle, read_manifest
 from neatrec.cli.main import exit_code_of
 from neatrec.data.splits import validation_split
 from neatrec.io import SourceOptions, read_baskets
 from neatrec.io.shards import write_shards
 from neatrec.models import Run, make_model
-from neatrec.models.base import Model
 from neatrec.training.streaming import validation_parts
 
 COLUMNS = ["--basket", "order", "--item", "sku", "--user", "who", "--position", "place", "--category", "aisle"]
@@ -46,13 +44,6 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def assert_same(one: Model, other: Model) -> None:
-    a, b = one.arrays(), other.arrays()
-    assert a.keys() == b.keys()
-    for name, array in a.items():
-        np.testing.assert_array_equal(array, b[name], err_msg=name)
-
-
 @pytest.mark.parametrize("name", ["neat", "triple2vec"])
 def test_a_streamed_fit_has_the_bits_of_one_in_memory_over_the_same_shards(name: str, source: Path, tmp_path) -> None:
     out = tmp_path / "bundle"
@@ -64,7 +55,7 @@ def test_a_streamed_fit_has_the_bits_of_one_in_memory_over_the_same_shards(name:
     shards = [whole.select(np.flatnonzero(shard_of == number)) for number in np.unique(shard_of)]
     assert len(shards) > 3
     expected = make_model(name, dim=8, epochs=3).fit(shards, Run(rng=0, threads=1, reproducible=True))
-    assert_same(load_bundle(out), expected)
+    assert_equal_arrays(load_bundle(out), expected, users=False)  # a bundle keeps none
 
 
 def test_without_a_model_a_stream_trains_the_default_one_by_any_engine(source: Path, tmp_path: Path) -> None:
@@ -73,14 +64,14 @@ def test_without_a_model_a_stream_trains_the_default_one_by_any_engine(source: P
         assert exit_code_of([*words, "--out", str(tmp_path / engine), "--engine", engine]) == 0
     manifests = [read_manifest(tmp_path / engine) for engine in ("memory", "disk")]
     assert {manifest.model for manifest in manifests} == {"bayes"}
-    assert_same(load_bundle(tmp_path / "memory"), load_bundle(tmp_path / "disk"))
+    assert_equal_arrays(load_bundle(tmp_path / "memory"), load_bundle(tmp_path / "disk"))
 
 
 def test_one_shard_is_the_fit_without_a_stream(source: Path, tmp_path: Path) -> None:
     words = ["train", str(source), *COLUMNS, "--model", "neat", *FIT, "--out"]
     assert exit_code_of([*words, str(tmp_path / "streamed"), "--stream"]) == 0
     assert exit_code_of([*words, str(tmp_path / "whole")]) == 0
-    assert_same(load_bundle(tmp_path / "streamed"), load_bundle(tmp_path / "whole"))
+    assert_equal_arrays(load_bundle(tmp_path / "streamed"), load_bundle(tmp_path / "whole"))
     one, other = (read_manifest(tmp_path / name) for name in ("streamed", "whole"))
     assert one.notes["topk"] == other.notes["topk"]  # the serving table is counted over the stream too
 
@@ -115,46 +106,31 @@ def test_options_of_the_stream_are_checked(options: list[str], sentence: str, so
     assert not any(tmp_path.iterdir())
 
 
-LIMITED = """
-import resource, sys
-from neatrec.cli.main import run
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
-run(sys.argv[2:])
-"""
-
-
-def limited(max_file: int, *words: str) -> subprocess.CompletedProcess[str]:
-    """`neatrec WORDS` where no file may be larger than `max_file` bytes: a disk that fills up."""
-    command = [sys.executable, "-c", LIMITED, str(max_file), *words]
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}  # not cut off by the limit, and kept so
-    return subprocess.run(command, capture_output=True, text=True, timeout=500, check=False, env=environment)
-
-
-def test_a_disk_without_room_for_shards_leaves_the_older_bundle_and_nothing_else(source: Path, tmp_path: Path) -> None:
+def test_a_disk_without_room_for_shards_leaves_the_older_bundle_and_nothing_else(source, tmp_path, capsys) -> None:
     out = tmp_path / "bundle"
     words = ["train", str(source), *COLUMNS, "--out", str(out), "--model", "pop", "--no-index", "--quiet"]
     assert exit_code_of(words) == 0
     before = read_manifest(out).content_hash
-    done = limited(4000, *words, "--stream")
-    assert done.returncode == 2
-    assert "cannot write shards into" in done.stderr
-    assert "Free some space on the disk" in done.stderr
-    assert "Traceback" not in done.stderr
+    with no_file_larger_than(4000):
+        assert exit_code_of([*words, "--stream"]) == 2
+    said = capsys.readouterr().err
+    assert "cannot write shards into" in said
+    assert "Free some space on the disk" in said
     assert read_manifest(out).content_hash == before
     assert sorted(file.name for file in tmp_path.iterdir()) == ["bundle"]
 
 
-def test_a_disk_without_room_for_the_spill_is_named(tmp_path: Path) -> None:
+def test_a_disk_without_room_for_the_spill_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = 400_000
     basket = np.random.default_rng(1).integers(0, lines // 8, lines)
     table = pa.table({"order": [f"a basket of some length {b}" for b in basket], "sku": np.arange(lines) % 97})
     pq.write_table(table, tmp_path / "orders.parquet")
     words = ["train", str(tmp_path / "orders.parquet"), "--out", str(tmp_path / "bundle"), "--model", "pop", "-q"]
-    done = limited(1 << 18, *words, "--stream", "--memory-limit", "16MiB")
-    assert done.returncode == 2
-    assert "needs more memory or temporary disk than there is" in done.stderr
-    assert f"Free some space in {tmp_path / 'bundle.shards'}" in done.stderr
-    assert "Traceback" not in done.stderr
+    with no_file_larger_than(1 << 18):
+        assert exit_code_of([*words, "--stream", "--memory-limit", "16MiB"]) == 2
+    said = capsys.readouterr().err
+    assert "needs more memory or temporary disk than there is" in said
+    assert f"Free some space in {tmp_path / 'bundle.shards'}" in said
     assert sorted(file.name for file in tmp_path.iterdir()) == ["orders.parquet"]
 
 

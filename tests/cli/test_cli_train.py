@@ -19,6 +19,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
+from helpers.kernel_cases import assert_equal_arrays
 from neatrec.bundle import Manifest, load_bundle, read_manifest
 from neatrec.cli.main import exit_code_of
 from neatrec.cli.output import OutputOptions, ShowProgress, sentence
@@ -36,13 +37,6 @@ QUICK = ["--model", "neat", "--set", "dim=8", "--set", "epochs=3", "--no-index"]
 
 def train(out: Path, *options: str) -> int:
     return exit_code_of(["train", SMALL, "--out", str(out), *QUICK, *options])
-
-
-def assert_same(one: Model, other: Model) -> None:
-    a, b = one.arrays(), other.arrays()
-    assert a.keys() == b.keys()
-    for name, array in a.items():
-        np.testing.assert_array_equal(array, b[name], err_msg=name)
 
 
 def test_a_bundle_is_trained_and_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -345,7 +339,7 @@ def test_a_signal_leaves_a_checkpoint_from_which_it_goes_on(number, code, words:
     epoch = int(re.findall(rf"after (\d+) of {EPOCHS} epochs", again.until("resuming after"))[0])
     assert 4 <= epoch < EPOCHS
     assert again.end()[0] == 0
-    assert_same(load_bundle(out), whole)
+    assert_equal_arrays(load_bundle(out), whole)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["bundle"]
 
 

@@ -113,9 +113,9 @@ def train(
     return tables, stats
 
 
-def assert_equal_arrays(one: Model, other: Model) -> None:
+def assert_equal_arrays(one: Model, other: Model, *, users: bool = True) -> None:
     """Two models have the same arrays, to the bit."""
-    expected, found = one.arrays(users=True), other.arrays(users=True)
+    expected, found = one.arrays(users=users), other.arrays(users=users)
     assert expected.keys() == found.keys()
     for name, array in expected.items():
         np.testing.assert_array_equal(found[name], array, err_msg=name)

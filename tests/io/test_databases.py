@@ -1,11 +1,8 @@
 """One shop in every kind of source: the same baskets; and what a database says when it cannot be read."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import logging
-import resource
 import socket
 import sqlite3
 import time
@@ -18,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv
 
+from helpers.full_disk import no_file_larger_than
 from helpers.postgres import PASSWORD, USER, PostgresServer
 from neatrec.cli.main import exit_code_of
 from neatrec.data.baskets import Baskets
@@ -460,40 +458,27 @@ def test_an_unreachable_host_is_one_sentence_in_time(monkeypatch: pytest.MonkeyP
         read_baskets(f"postgresql://127.0.0.1:{port}/shop")
 
 
-class FakeCursor:
-    """What an ADBC driver that cannot be reached from here would answer."""
-
-    def __init__(self, connection: FakeConnection) -> None:
-        self.connection = connection
-
-    def __enter__(self) -> FakeCursor:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.connection.closed += 1
-
-    def execute(self, sql: str) -> None:
-        self.connection.sql = sql
-
-    def fetch_record_batch(self) -> pa.RecordBatchReader:
-        return ORDERS.to_reader()
-
-
-class FakeConnection:
-    """The module `dbapi` of a driver, and the connection that it opens."""
+class FakeDriver:
+    """What an ADBC driver that cannot be reached from here would answer: module, connection and cursor in one."""
 
     Error = RuntimeError
     closed = 0
     sql = ""
 
-    def connect(self, **how: Any) -> FakeConnection:
+    def connect(self, **how: Any) -> Any:
         self.how = how
         return self
 
-    def cursor(self) -> FakeCursor:
-        return FakeCursor(self)
+    def cursor(self) -> Any:
+        return self
 
-    def __enter__(self) -> FakeConnection:
+    def execute(self, sql: str) -> None:
+        self.sql = sql
+
+    def fetch_record_batch(self) -> pa.RecordBatchReader:
+        return ORDERS.to_reader()
+
+    def __enter__(self) -> Any:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -524,7 +509,7 @@ class FakeConnection:
     ],
 )
 def test_other_drivers_get_what_they_ask_for(address, settings, sql: str, expected: Baskets, monkeypatch) -> None:
-    fake = FakeConnection()
+    fake = FakeDriver()
     monkeypatch.setattr("neatrec.io.databases.find_spec", lambda module: module)
     monkeypatch.setattr("neatrec.io.databases.importlib.import_module", lambda module: fake)
     monkeypatch.setenv("SNOWFLAKE_PASSWORD", "from the environment")
@@ -570,13 +555,9 @@ def test_a_full_disk_is_named_for_what_it_is(tmp_path: Path) -> None:
     rows = pa.table({"order_id": range(5000), "sku": [str(hash(str(i))) for i in range(5000)]})
     with pa.ipc.new_file(tmp_path / "o.arrow", rows.schema) as writer:
         writer.write_table(rows, max_chunksize=500)
-    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, most))
-    try:
-        with pytest.raises(ResourceError, match=r"cannot write into .*neatrec-.*File too large.*TMPDIR"):
-            read_baskets(tmp_path / "o.arrow")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    wanted = r"cannot write into .*neatrec-.*File too large.*TMPDIR"
+    with no_file_larger_than(20_000), pytest.raises(ResourceError, match=wanted):
+        read_baskets(tmp_path / "o.arrow")
 
 
 def test_a_type_that_cannot_be_an_id_is_refused_with_its_column(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from helpers.small_instacart import write_instacart
 from neatrec.data.baskets import Baskets
-from neatrec.errors import BundleError, ParameterError, ResourceError, SourceError
+from neatrec.errors import BundleError, ParameterError, ResourceError
 from neatrec.io import SourceOptions, read_baskets
 from neatrec.io.shards import ShardFolder, cut_shards, open_shards
 
@@ -178,23 +178,6 @@ def test_another_shard_under_the_name_is_refused(shards: ShardFolder) -> None:
 def test_a_shard_has_lines(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="`shard_lines` must be a whole number of at least 1, got 0"):
         cut_shards("supermarket", SourceOptions(), tmp_path / "cut", shard_lines=0)
-
-
-def test_a_truncated_file_of_the_source_is_named(tmp_path: Path) -> None:
-    source = written(orders(30, 1), tmp_path / "orders", 3, "parquet")
-    content = (source / "1.parquet").read_bytes()
-    (source / "1.parquet").write_bytes(content[: len(content) // 2])
-    with pytest.raises(SourceError, match=r"1\.parquet is no whole Parquet file: .* Copy or export it again"):
-        cut_shards(str(source), SourceOptions(**COLUMNS), tmp_path / "cut")
-
-
-def test_a_file_with_other_columns_is_named(tmp_path: Path) -> None:
-    source = written(orders(30, 1), tmp_path / "orders", 3, "parquet")
-    pq.write_table(
-        orders(5, 2).rename_columns(["order", "article", *orders(5, 2).column_names[2:]]), source / "2.parquet"
-    )
-    with pytest.raises(SourceError, match=r"2\.parquet has no column 'sku'.*0\.parquet has it"):
-        cut_shards(str(source), SourceOptions(**COLUMNS), tmp_path / "cut")
 
 
 def test_a_place_that_takes_no_shards_is_named(tmp_path: Path) -> None:

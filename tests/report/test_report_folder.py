@@ -39,29 +39,18 @@ def test_a_report_is_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> N
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
 
 
-def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
+def test_what_is_no_report_is_left_alone_and_an_empty_folder_filled(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    for out, error, message in (
+        (tmp_path, SourceError, "is not empty and no report"),
+        (tmp_path / "thesis.txt", SourceError, "is a file, a report is a folder"),
+        (tmp_path / "thesis.txt" / "report", ResourceError, r"cannot write the report .*thesis\.txt/report"),
+    ):
+        with pytest.raises(error, match=message):
+            write(out)
+        assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("thesis.txt", "years of work")]
     (tmp_path / "report").mkdir()
     assert (write(tmp_path / "report") / "index.html").is_file()
-
-
-def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(SourceError, match="is not empty and no report"):
-        write(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
-
-
-def test_a_file_in_its_place_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "report").write_text("mine")
-    with pytest.raises(SourceError, match="is a file, a report is a folder"):
-        write(tmp_path / "report")
-    assert (tmp_path / "report").read_text() == "mine"
-
-
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(ResourceError, match=r"cannot write the report .*file/report"):
-        write(tmp_path / "file" / "report")
 
 
 def test_a_report_that_fails_half_way_leaves_the_older_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

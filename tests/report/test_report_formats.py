@@ -59,12 +59,9 @@ def test_bold_cells_are_bold_in_markdown_and_latex() -> None:
     assert r"\textbf{0.334 [0.300, 0.400]}" in to_latex(table(ROW))
 
 
-def test_a_row_of_the_wrong_length_is_refused() -> None:
+def test_a_row_of_the_wrong_length_and_an_unknown_kind_of_column_are_refused() -> None:
     with pytest.raises(ParameterError, match="row 0 of table 'things' must have 7 cells, got 1"):
         table(("tea",))
-
-
-def test_an_unknown_kind_of_column_is_refused() -> None:
     with pytest.raises(ParameterError, match="`kind` must be one of text, number"):
         TableColumn("a", "A", "numbr")
 

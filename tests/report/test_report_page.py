@@ -61,10 +61,6 @@ def outline(html: str) -> Outline:
     return Outline(html)
 
 
-def test_everything_that_opens_closes(outline: Outline) -> None:
-    assert outline.open == []
-
-
 def test_the_page_needs_no_outside_address(html: str, outline: Outline, folder: Path) -> None:
     for tag, attributes in outline.tags:
         for name in ("src", "href", "xlink:href", "action", "data", "srcset"):
@@ -73,6 +69,7 @@ def test_the_page_needs_no_outside_address(html: str, outline: Outline, folder: 
                 continue
             assert address.startswith("#") or (folder / address).is_file(), (tag, address)
     assert not re.search(r"@import|url\((?!#)", html)
+    assert outline.open == []  # everything that opens closes
 
 
 def test_a_policy_lets_nothing_run_and_nothing_load(outline: Outline) -> None:
@@ -131,19 +128,17 @@ def test_tables_have_captions_headers_with_scope_and_scroll_by_keyboard(outline:
     assert all(a["tabindex"] == "0" and a["role"] == "region" and a["aria-labelledby"] for a in scrolling)
 
 
-def test_every_figure_is_described_in_words(outline: Outline) -> None:
+def test_figures_marks_and_links_to_files_are_described_in_words(outline: Outline, html: str) -> None:
     drawings = outline.all("svg")
     titles = [text for tag, text in outline.texts if tag == "title"]
     assert drawings
     assert all(drawing["role"] == "img" and drawing["aria-labelledby"] for drawing in drawings)
     assert len(titles) == len(drawings) + 1
     assert all(len(title) > 40 for title in titles[1:])
-
-
-def test_links_to_files_say_which_file(outline: Outline) -> None:
-    names = [a.get("aria-label") for a in outline.all("a") if (a.get("href") or "").startswith(("tables/", "figures/"))]
-    assert names
-    assert all(names)
+    assert '<span class="tick">✓ label</span>' in html
+    links = [a for a in outline.all("a") if (a.get("href") or "").startswith(("tables/", "figures/"))]
+    assert links
+    assert all(link.get("aria-label") for link in links)
 
 
 def test_the_sections_a_reader_looks_for_are_there(outline: Outline) -> None:
@@ -193,10 +188,6 @@ def test_the_pairs_stand_with_the_sentence_of_the_service(html: str) -> None:
     }
 
 
-def test_the_examples_marks_labels_in_words_too(html: str) -> None:
-    assert '<span class="tick">✓ label</span>' in html
-
-
 def luminance(colour: str) -> float:
     parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
     red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
@@ -221,9 +212,6 @@ def test_marks_stand_out_from_their_ground(html: str) -> None:
             assert contrast(found[name], found[f"{name}-soft"]) >= 4.5
         assert contrast(found["ink"], found["soft"]) >= 7
         assert contrast(found["muted"], found["soft"]) >= 4.5
-
-
-def test_it_prints_in_light_colours_and_follows_the_system_on_screens(html: str) -> None:
     assert "@media screen and (prefers-color-scheme: dark)" in html
     assert "@media print" in html
 

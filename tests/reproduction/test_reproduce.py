@@ -186,27 +186,10 @@ def test_a_reproduction_can_be_verified_and_its_altered_cell_is_found(done: Repr
     assert [mismatch.file for mismatch in verify_report(copied)] == ["tables/paper-metrics-0.05.csv"]
 
 
-def test_trainings_are_cached_and_reused(tmp_path: Path) -> None:
-    folder = write_instacart(tmp_path / "data", orders=1500)
-    reproduce_instacart(folder, tmp_path / "one", MODELS, QUICK, keep=tmp_path / "kept")
-    said: list[str] = []
-    again = reproduce_instacart(folder, tmp_path / "two", MODELS, QUICK, keep=tmp_path / "kept", progress=said.append)
-    assert all(run.reused for runs in again.instacart.trainings.values() for run in runs)
-    assert page_tables(tmp_path / "one") == page_tables(tmp_path / "two")
-    assert said[-1].startswith("wrote ")
-
-
-def page_tables(folder: Path) -> dict[str, str]:
-    return {file.name: file.read_text() for file in (folder / "tables").glob("*.csv") if "costs" not in file.name}
-
-
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "lines.csv").write_text("basket,item\n1,tea\n1,milk\n")
     with pytest.raises(SourceError, match="does not hold the Instacart tables"):
         read_instacart(tmp_path / "lines.csv")
-
-
-def test_a_folder_with_prior_orders_only_is_refused(tmp_path: Path) -> None:
     folder = write_instacart(tmp_path / "data", prior=True, orders=200)
     (folder / "order_products__train.parquet").unlink()
     with pytest.raises(SourceError, match="has no orders of order_products__train"):

@@ -133,11 +133,6 @@ def test_bad_rules_are_refused_by_line_and_the_old_ones_stay(bundle, tmp_path, w
     assert 'neatrec_bad_files_total{file="rules"} 1.0' in shop.client.get("/metrics").text
 
 
-def test_rules_for_items_that_the_catalogue_lost_are_no_fault(bundle: Path, tmp_path: Path) -> None:
-    shop = Shop(bundle, tmp_path, rules=HEADER + f"gone,{SALSA},block,,,\n{CHIPS},gone,pin,1,,\n")
-    assert shop.ask(CHIPS, k=1)[0]["id"] == SALSA
-
-
 def test_rules_that_name_unknown_ids_are_said(bundle: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     lines = f"gone,{SALSA},block,,,\n{CHIPS},gone,pin,1,,\n*,gone,block,,,\n*,{SALSA},block,,,\n{CHIPS},{TEA},pin,2,,\n"
     shop = Shop(bundle, tmp_path, rules=HEADER + lines + "gone,gone too,block,,2020-01-01,ended\n")
@@ -145,6 +140,8 @@ def test_rules_that_name_unknown_ids_are_said(bundle: Path, tmp_path: Path, capl
     caplog.clear()
     shop.change(rules=HEADER + f"*,{SALSA},block,,,\n")
     assert "does not hold" not in caplog.text
+    shop.change(rules=HEADER + f"gone,{SALSA},block,,,\n{CHIPS},gone,pin,1,,\n")
+    assert shop.ask(CHIPS, k=1)[0]["id"] == SALSA  # items that the catalogue lost are no fault
 
 
 def test_a_place_may_be_pinned_anew_once_the_old_pin_has_ended(tmp_path: Path) -> None:
