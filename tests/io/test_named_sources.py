@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from neatrec.data.baskets import Baskets
 from neatrec.errors import InputError, MissingDependencyError, SourceError
 from neatrec.io import SourceOptions, read_baskets, read_source_toml
 from neatrec.io.read import load
@@ -190,9 +191,9 @@ def test_the_instacart_layout_refuses_what_it_cannot_honour(tmp_path: Path) -> N
 
 
 @pytest.mark.real
-def test_the_instacart_train_orders(instacart_folder: Path) -> None:
-    baskets = read_baskets(instacart_folder)
-    train = baskets.select(baskets.attributes["eval_set"].codes == baskets.attributes["eval_set"].names.index("train"))
+def test_the_instacart_train_orders(instacart: Baskets) -> None:
+    parts = instacart.attributes["eval_set"]
+    train = instacart.select(parts.codes == parts.names.index("train"))
     assert (len(train), train.lines, len(train.catalog)) == (131_209, 1_384_617, 49_688)
     assert train.ordered
     assert [len(names) for names in train.catalog.category_names] == [21, 134]

@@ -64,17 +64,19 @@ def test_times_are_utc_however_they_are_written(tmp_path: Path, text: str, momen
     assert baskets.times.tolist() == [moment]
 
 
-@pytest.mark.parametrize("text", ["12", "99999999", "2024-02-30", "yesterday", "12345678901", "infinity", "1.5"])
-def test_what_is_no_time_is_refused(tmp_path: Path, text: str) -> None:
-    path = write(tmp_path / "o.csv", f"order_id,sku,at\n1,tea,{text}\n")
-    with pytest.raises(SourceError, match=f"line 2, column 'at': must be a time such as .* got '{text}'"):
-        read_baskets(path, **OPTIONS, time="at")
+NO_TIME, OUTSIDE = "must be a time such as .*", "must be a time from 1970 to 2100,"
 
 
-@pytest.mark.parametrize("text", ["1969-12-31", "0019-08-03", "2101-01-01"])
-def test_a_time_outside_1970_to_2100_is_refused(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        *((text, NO_TIME) for text in ("12", "99999999", "2024-02-30", "yesterday", "12345678901", "infinity", "1.5")),
+        *((text, OUTSIDE) for text in ("1969-12-31", "0019-08-03", "2101-01-01")),
+    ],
+)
+def test_what_is_no_time_of_our_days_is_refused(tmp_path: Path, text: str, reason: str) -> None:
     path = write(tmp_path / "o.csv", f"order_id,sku,at\n1,tea,{text}\n")
-    with pytest.raises(SourceError, match=f"line 2, column 'at': must be a time from 1970 to 2100, got '{text}'"):
+    with pytest.raises(SourceError, match=f"line 2, column 'at': {reason} got '{text}'"):
         read_baskets(path, **OPTIONS, time="at")
 
 
@@ -83,7 +85,6 @@ def moments(tmp_path: Path, dates: list[str], **options: str) -> list[str]:
     lines = [f"{i},tea,{date}" for i, date in enumerate(dates)]
     path = write(tmp_path / "o.csv", "\n".join(["order_id,sku,at", *lines, ""]))
     times = read_baskets(path, **OPTIONS, time="at", **options).times
-    assert times is not None
     return [str(np.datetime64(int(time), "us"))[:16] for time in times]
 
 

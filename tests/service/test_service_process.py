@@ -17,6 +17,7 @@ import httpx
 import pytest
 import uvicorn
 
+from neatrec.cli.main import exit_code_of
 from neatrec.errors import NeatrecError
 from neatrec.service.run import serve
 from neatrec.service.settings import ServiceSettings
@@ -200,17 +201,15 @@ def test_the_key_is_neither_in_the_process_list_nor_in_the_log(bundle: Path) -> 
     assert "serving" in log
 
 
-def test_mistakes_are_said_before_it_starts(bundle: Path, tmp_path: Path) -> None:
-    def refused(*arguments: object) -> str:
-        words = [sys.executable, "-m", "neatrec", "serve", *map(str, arguments)]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=500)
-        assert done.returncode == 2, done.stderr
-        return done.stderr
-
-    assert "loopback address unless there is an API key" in refused(bundle, "--host", "0.0.0.0")
-    assert "there is no file or folder" in refused(tmp_path / "nothing")
-    assert "orders where options describe" in refused(bundle, "--item", "sku")
-    assert "cannot read" in refused(bundle, "--rules", tmp_path / "rules.csv")
+def test_mistakes_are_said_before_it_starts(bundle: Path, tmp_path: Path, capsys) -> None:
+    for words, said in (
+        ([bundle, "--host", "0.0.0.0"], "loopback address unless there is an API key"),
+        ([tmp_path / "nothing"], "there is no file or folder"),
+        ([bundle, "--item", "sku"], "orders where options describe"),
+        ([bundle, "--rules", tmp_path / "rules.csv"], "cannot read"),
+    ):
+        assert exit_code_of(["serve", *map(str, words)]) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_orders_are_trained_on_and_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,15 +234,13 @@ def test_orders_are_trained_on_and_served(tmp_path: Path, monkeypatch: pytest.Mo
     assert (out / "manifest.json").stat().st_mtime_ns == written
 
 
-def test_the_container_can_be_reached_and_needs_a_key(bundle: Path) -> None:
+def test_the_container_can_be_reached_and_needs_a_key(bundle: Path, capsys) -> None:
     """The command of the Containerfile, with another place for the bundle and any free port."""
     lines = (Path(__file__).parents[2] / "Containerfile").read_text().split("\n")
     command = json.loads(next(line for line in lines if line.startswith("CMD")).removeprefix("CMD"))
     assert command[:2] == ["serve", "/bundle"]
-    words = [sys.executable, "-m", "neatrec", "serve", str(bundle), *command[2:]]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=500)
-    assert done.returncode == 2
-    assert "loopback address unless there is an API key" in done.stderr
+    assert exit_code_of(["serve", str(bundle), *command[2:]]) == 2
+    assert "loopback address unless there is an API key" in capsys.readouterr().err
     with serving(bundle, *command[2:], key=KEY) as (_, url):
         assert httpx.get(f"{url}/v1/model", headers={"X-API-Key": KEY}, timeout=60).status_code == 200
 
