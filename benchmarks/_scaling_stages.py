@@ -1,4 +1,4 @@
-"""The stages of the road: each prepares in a process of its own and returns what is timed.
+"""The stages of `benchmarks.scaling`: each prepares in a process of its own and returns what is timed.
 
     python -m benchmarks._scaling_stages STAGE FOLDER BASKETS ITEMS
 

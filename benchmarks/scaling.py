@@ -1,4 +1,4 @@
-"""The road to internet scale: what each stage costs against the size of its input, and what that says of a larger one.
+"""Scaling: what each stage costs against the size of its input, and the forecast for a larger one.
 
     python -m benchmarks.scaling [--fit 100000 300000 1000000 3000000] [--held-out 10000000] [--at-once 1] [--folder D]
     python -m benchmarks.scaling --recorded [--workers 100 --cores 32 --gpus 8 --core-price 0.05 --gpu-price 4 ...]
