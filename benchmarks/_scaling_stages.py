@@ -87,12 +87,12 @@ def training(folder: Path, *_: int) -> Job:
     from neatrec.models import Run, make_model
 
     whole, few = _baskets(folder)
-    make_model("neat", dim=DIM, epochs=1).fit(few, Run(threads=1))
+    make_model("neat", dim=DIM, epochs=1).fit(few, Run(threads=1, device="cpu"))
     seen = [0]
 
     def job() -> float:
         model = make_model("neat", dim=DIM, epochs=1)
-        model.fit(whole, Run(threads=1, progress=lambda p: seen.append(max(seen[-1], p.pairs))))
+        model.fit(whole, Run(threads=1, device="cpu", progress=lambda p: seen.append(max(seen[-1], p.pairs))))
         return seen[-1]
 
     return job
