@@ -160,7 +160,9 @@ def make_folds(
         later = _part(shards, earlier, False)
         found = _held_out(later, options)
         if len(strong_pairs(found.counts, min_lift)[0]) >= MIN_HELD_OUT_PAIRS:
-            yield Fold(features_of(_part(shards, earlier, True)), _with_customers(found, later, options))
+            held_out = _with_customers(found, later, options)  # before the features take their memory
+            del found
+            yield Fold(features_of(_part(shards, earlier, True)), held_out)
             return
         del found, later
     # halves of one period: where complements change, an earlier half says little about a later one
@@ -184,7 +186,7 @@ def _with_customers(held_out: HeldOut, shards: Iterable[Baskets], options: Featu
     if options.counting.once_per_customer or not customers_return(shards):
         return held_out
     once = replace(options, counting=replace(options.counting, once_per_customer=True))
-    return held_out._replace(once=_held_out(shards, once))
+    return held_out._replace(once=_held_out(shards, once).repeated())
 
 
 def _part(shards: Iterable[Baskets], masks: list[npt.NDArray[np.bool_]], which: bool) -> MaskedShards:

@@ -184,8 +184,9 @@ class Bayes(Model):
     def related_items(self, queries: Codes) -> tuple[npt.NDArray[np.int64], Codes]:
         """Items bought with each query or with items like it, (start, items): where its best are mostly found."""
         features, mixture = self.features, self.stand_ins.of_query[queries]
-        tables = [table for table in (features.neighbours, features.similar) if table is not None]
-        alike, counts = Matrix.of(sum(mixture @ table for table in tables)), Matrix.of(features.counts.matrix)
+        near = features.neighbours if features.similar is None else features.neighbours + features.similar
+        few = sparse.diags((mixture.getnnz(axis=1) > 1).astype(np.float32))  # their stand-ins are like them already
+        alike, counts = Matrix.of(few @ mixture + (mixture - few @ mixture) @ near), Matrix.of(features.counts.matrix)
         start = np.zeros(len(queries) + 1, dtype=np.int64)
         for _ in range(2):  # counted, then filled
             items = np.empty(start[-1], dtype=np.int32)

@@ -28,6 +28,8 @@ SIGNIFICANT = 1.96
 """Standard deviations by which a count must exceed that of the required lift."""
 MAX_P_VALUE, CERTAIN_P_VALUE = 1e-5, 1e-8
 """A pair is dependent, or certain, when chance alone shows such a count less often than this."""
+REPEATED = 2
+"""A single count is no evidence of dependence."""
 G2 = [ranking.name for ranking in STATISTICS].index("llr")
 PRIOR_QUERIES, PRIOR_CANDIDATES = 500, 600
 """The most queries per fold that the prior is tuned on, and the candidates per query."""
@@ -62,11 +64,20 @@ class HeldOut(NamedTuple):
         """Pairs bought together, query first where carts have an order, more often than chance explains."""
         if self.once is not None:
             return self.once.dependent_pairs(max_p_value)
-        # a single count is no evidence, and there are very many of them
-        query, item, count, expected = self._frequent(2)
+        query, item, count, expected = self._frequent(REPEATED)
         expected *= 1.0 if self.directed is None else 0.5
         kept = (count > expected) & (special.pdtrc(count - 1, expected) <= max_p_value)
         return query[kept], item[kept]
+
+    def repeated(self) -> HeldOut:
+        """What `dependent_pairs` needs: without the very many pairs that were seen once."""
+
+        def kept(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
+            query, item, count = frequent_pairs(matrix, REPEATED)
+            return sparse.csr_matrix((count, (query, item)), matrix.shape)
+
+        directed = None if self.directed is None else kept(self.directed)
+        return HeldOut(PairCounts(kept(self.counts.matrix), self.counts.total, REPEATED), directed)
 
     def _frequent(self, min_count: int) -> tuple[Codes, Codes, npt.NDArray[Any], Floats]:
         """Query, item and count of pairs, query first where carts have an order; how often chance makes them in all."""
