@@ -28,7 +28,7 @@ ITEMS = 22
 def toy_features(*, ordered: bool = True, max_pairs: int | None = None) -> PairFeatures:
     options = FeatureOptions(CountParameters().counting(), ordered, rank=6, min_pair_count=1, max_pairs=max_pairs)
     baskets: Baskets = replace(toy_baskets(), ordered=ordered)
-    return PairFeatures.of(baskets, CatalogFeatures.of(toy_catalog()), options, np.random.default_rng(0))
+    return PairFeatures.of(baskets, CatalogFeatures.of(toy_catalog()), options, np.random.default_rng(0), directed=True)
 
 
 def random_weights(seed: int, *, ordered: bool = True) -> tuple[Prior, OddsRanker]:

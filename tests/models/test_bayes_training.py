@@ -229,3 +229,15 @@ def test_statistics_are_those_of_their_models() -> None:
     for number, ranking in enumerate(STATISTICS):
         model = make_model(ranking.name, ranking.settings()).fit(toy_baskets())
         np.testing.assert_allclose(scores[:, number], model.score(query, item), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_pairs_seen_once_are_not_needed_to_find_dependent_ones(ordered: bool) -> None:
+    features = toy_features(ordered=ordered)
+    held_out = HeldOut(features.counts, features.directed)
+    fewer = held_out.repeated()
+    assert fewer.counts.matrix.nnz < held_out.counts.matrix.nnz or held_out.counts.matrix.data.min() > 1
+    for max_p_value in (0.5, MAX_P_VALUE):
+        np.testing.assert_array_equal(
+            dense(fewer.dependent_pairs(max_p_value)), dense(held_out.dependent_pairs(max_p_value))
+        )
