@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib.util import find_spec
+from numbers import Integral
 from typing import Any, ClassVar
 
 from neatrec.text import printable
@@ -117,14 +118,27 @@ def must_be(argument: str, wanted: str, got: Any, *, hint: str | None = None) ->
     return ParameterError(f"`{argument}` must be {wanted}, got {printable(repr(got))}", argument=argument, hint=hint)
 
 
+def require_whole(argument: str, value: Any, least: int = 1, *, or_none: bool = False) -> None:
+    """Refuse what is no whole number of at least `least`; True is none."""
+    if or_none and value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise must_be(argument, f"{'None or ' * or_none}a whole number of at least {least}", value)
+
+
 def must_be_one_of(argument: str, choices: Iterable[str], got: Any) -> ParameterError:
     """`must_be` for a choice, with the nearest choice as the next step.
 
     >>> str(must_be_one_of("protocol", ["calibrated", "paper"], "papr"))
     "`protocol` must be one of calibrated, paper, got 'papr'. Did you mean 'paper'?"
     """
+    options = list(choices)
+    return must_be(argument, f"one of {', '.join(options)}", got, hint=did_you_mean(str(got), options))
+
+
+def did_you_mean(given: str, choices: Iterable[str], otherwise: str | None = None) -> str | None:
+    """The hint that names the nearest choice, where one is near."""
     from difflib import get_close_matches
 
-    options = list(choices)
-    near = get_close_matches(str(got), options, n=1)
-    return must_be(argument, f"one of {', '.join(options)}", got, hint=f"Did you mean {near[0]!r}?" if near else None)
+    near = get_close_matches(given, list(choices), n=1, cutoff=0.5)
+    return f"Did you mean {printable(near[0])!r}?" if near else otherwise

@@ -29,6 +29,11 @@ def printable(text: object, limit: int = 120) -> str:
     return "".join(out)
 
 
+def first_line(error: BaseException) -> str:
+    """What a library says, without its stack."""
+    return printable(str(error).split("\n", 1)[0], 200)
+
+
 FORMULA_STARTS = "=+@\t\r-"
 """With what a cell starts that a spreadsheet runs; the hyphen is last, so that it may stand in a class of a pattern."""
 

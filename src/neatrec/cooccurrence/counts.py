@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.data.catalog import UNKNOWN, Catalog
-from neatrec.errors import ParameterError, must_be
+from neatrec.data.catalog import UNKNOWN, Catalog, frozen
+from neatrec.errors import ParameterError, must_be, require_whole
 
 MAX_BASKET_PAIRS = 200_000_000
 DEEPEST = "deepest"
@@ -50,10 +50,9 @@ class CountOptions:
     """What ages are measured from, in microseconds since 1970; None: the newest basket."""
 
     def __post_init__(self) -> None:
-        if self.window is not None:
-            _check_whole("window", self.window, "None or a whole number of at least 1")
-        _check_whole("min_basket", self.min_basket, "a whole number of at least 1")
-        _check_whole("max_basket_pairs", self.max_basket_pairs, "a whole number of at least 1")
+        require_whole("window", self.window, or_none=True)
+        require_whole("min_basket", self.min_basket)
+        require_whole("max_basket_pairs", self.max_basket_pairs)
         for name in ("directed", "once_per_customer"):
             if not isinstance(getattr(self, name), bool):
                 raise must_be(name, "True or False", getattr(self, name))
@@ -93,8 +92,8 @@ class Margins:
     def __post_init__(self) -> None:
         for name in ("first", "second"):
             totals = np.asarray(getattr(self, name))
-            object.__setattr__(self, name, _frozen(totals, np.float64 if totals.dtype.kind == "f" else np.int64))
-        object.__setattr__(self, "category", _frozen(self.category, np.int32))
+            object.__setattr__(self, name, frozen(totals, np.float64 if totals.dtype.kind == "f" else np.int64))
+        object.__setattr__(self, "category", frozen(self.category, np.int32))
         if not self.first.shape == self.second.shape == self.category.shape == (len(self.first),):
             raise ParameterError("`first`, `second` and `category` must have one value for each item")
 
@@ -182,7 +181,7 @@ class CooccurrenceCounts:
         columns = {"query": np.int32, "item": np.int32, "count": np.int64, "reverse": np.int64, "customers": np.int64}
         for name, dtype in columns.items():
             if (values := getattr(self, name)) is not None:
-                object.__setattr__(self, name, _frozen(values, dtype))
+                object.__setattr__(self, name, frozen(values, dtype))
                 if len(values) != len(self.query):
                     raise ParameterError(
                         f"`{name}` must be as long as `query` ({len(self.query):,}), got {len(values):,}"
@@ -251,14 +250,3 @@ class CooccurrenceCounts:
         m = self.margins
         row_sum = m.first + m.second if self.counting.directed else m.first
         return Margins(row_sum, row_sum, int(row_sum.sum()), pairs, m.baskets, m.category)
-
-
-def _frozen(values: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    out = np.ascontiguousarray(values, dtype=dtype).view()
-    out.flags.writeable = False
-    return out
-
-
-def _check_whole(name: str, value: object, wanted: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise must_be(name, wanted, value)

@@ -16,20 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from neatrec.data.catalog import Catalog, string_array
+from neatrec.data.catalog import Catalog, frozen, string_array
 from neatrec.data.table_result import SHOWN_ROWS, TableResult
 from neatrec.errors import BundleError, ParameterError, must_be
 from neatrec.text import printable
 
 FORMAT_VERSION = 1
-
-
-def _frozen(array: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    out = np.ascontiguousarray(array, dtype=dtype)
-    if out.flags.writeable:
-        out = out.view()
-        out.flags.writeable = False
-    return out
 
 
 STORES = (
@@ -80,8 +72,8 @@ class Baskets(TableResult):
 
     def __post_init__(self) -> None:
         keep = object.__setattr__
-        keep(self, "items", _frozen(self.items, np.int32))
-        keep(self, "offsets", _frozen(self.offsets, np.int64))
+        keep(self, "items", frozen(self.items, np.int32))
+        keep(self, "offsets", frozen(self.offsets, np.int64))
         keep(self, "ids", string_array(self.ids))
         keep(self, "attributes", dict(self.attributes))
         keep(self, "dropped", dict(self.dropped))
@@ -98,11 +90,11 @@ class Baskets(TableResult):
             raise ParameterError(f"`ids` must name each of the {count:,} baskets, got {len(self.ids):,} ids")
         self._check_users(count)
         if self.times is not None:
-            keep(self, "times", _frozen(self.times, np.int64))
+            keep(self, "times", frozen(self.times, np.int64))
             if len(self.times) != count:
                 raise must_be("times", f"{count} long, one for each basket", len(self.times))
         for name, attribute in self.attributes.items():
-            codes = _frozen(attribute.codes, np.int32)
+            codes = frozen(attribute.codes, np.int32)
             if len(codes) != count or (count and (codes.min() < 0 or codes.max() >= len(attribute.names))):
                 raise ParameterError(f"attribute {printable(name)!r} must give each basket one of its names")
             self.attributes[name] = Attribute(codes, tuple(attribute.names))  # type: ignore[index]
@@ -112,7 +104,7 @@ class Baskets(TableResult):
             raise ParameterError("`users` and `user_ids` must be given together")
         if self.users is None or self.user_ids is None:
             return
-        object.__setattr__(self, "users", _frozen(self.users, np.int32))
+        object.__setattr__(self, "users", frozen(self.users, np.int32))
         object.__setattr__(self, "user_ids", string_array(self.user_ids))
         if len(self.users) != count or (count and (self.users.min() < 0 or self.users.max() >= len(self.user_ids))):
             raise ParameterError("`users` must give each basket a code of `user_ids`")
@@ -367,11 +359,19 @@ BasketStream = Baskets | Iterable[Baskets]
 
 
 @dataclass(frozen=True, eq=False)
-class MaskedShards:
+class MaskedShards(Sequence["Baskets"]):
     """Of each shard the baskets of its mask, selected again at each pass: a stream stays one shard in memory."""
 
     shards: Iterable[Baskets]
+    """A sequence where single shards are asked for."""
     masks: Sequence[npt.NDArray[np.bool_]]
+
+    def __len__(self) -> int:
+        return len(self.masks)
+
+    def __getitem__(self, number: int) -> Baskets:  # type: ignore[override]
+        shard: Baskets = self.shards[number]  # type: ignore[index]
+        return shard.select(self.masks[number])
 
     def __iter__(self) -> Iterator[Baskets]:
         for shard, mask in zip(self.shards, self.masks, strict=True):

@@ -32,6 +32,13 @@ def string_array(values: Any) -> pa.LargeStringArray:
     return pa.array(list(values), pa.large_string())
 
 
+def frozen(values: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """`values` as a contiguous array that nobody can write to; the memory is shared where the type is right."""
+    out = np.ascontiguousarray(values, dtype=dtype).view()
+    out.flags.writeable = False
+    return out
+
+
 @dataclass(frozen=True, eq=False)
 class Catalog:
     """Items by code 0 … n-1. An item is what is counted: variants of one group are one item."""
@@ -59,7 +66,7 @@ class Catalog:
             if len(self.names) != len(self):
                 raise ParameterError(f"`names` must be {len(self):,} long, got {len(self.names):,}")
         categories = np.zeros((len(self), 0)) if self.categories is None else self.categories
-        categories = np.ascontiguousarray(categories, dtype=np.int32)
+        categories = frozen(categories, np.int32)
         if categories.shape != (len(self), len(self.levels)) or len(self.category_names) != len(self.levels):
             raise ParameterError(f"`categories` must have the shape (items, levels), got {categories.shape}")
         for level, names in enumerate(self.category_names):
@@ -68,17 +75,15 @@ class Catalog:
                 raise ParameterError(f"`categories` of level {self.levels[level]!r} must be codes of its names")
             if len(set(names)) != len(names):
                 raise ParameterError(f"`category_names` of level {self.levels[level]!r} must be unique")
-        categories.flags.writeable = False
         keep(self, "categories", categories)
         keep(self, "category_names", tuple(tuple(names) for names in self.category_names))
         if (self.variants is None) != (self.variant_codes is None):
             raise ParameterError("`variants` and `variant_codes` must be given together")
         if self.variants is not None and self.variant_codes is not None:
             keep(self, "variants", string_array(self.variants))
-            codes = np.ascontiguousarray(self.variant_codes, dtype=np.int32)
+            codes = frozen(self.variant_codes, np.int32)
             if len(codes) != len(self.variants) or (len(codes) and not 0 <= codes.min() <= codes.max() < len(self)):
                 raise ParameterError("`variant_codes` must give each variant the code of an item")
-            codes.flags.writeable = False
             keep(self, "variant_codes", codes)
 
     @classmethod

@@ -18,8 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from neatrec.data.baskets import Baskets, BasketStream, as_shards
-from neatrec.data.randomness import Seed
-from neatrec.errors import LeakError, ParameterError, must_be, must_be_one_of
+from neatrec.errors import LeakError, ParameterError, must_be, must_be_one_of, require_whole
 from neatrec.text import plural, printable
 
 METHODS = ("half", "time", "random")
@@ -77,10 +76,9 @@ def by_time(baskets: Baskets, *, cut: datetime | date | str | int | None = None,
     return _parted(baskets, baskets.times < moment, "time", cut=str(np.datetime64(moment, "us")))
 
 
-def at_random(baskets: Baskets, *, share: float = 0.5, seed: Seed = 0) -> Split:
+def at_random(baskets: Baskets, *, share: float = 0.5, seed: int = 0) -> Split:
     """Each basket trains with probability `share`, drawn from a hash of its id and the seed."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise must_be("seed", "a whole number of at least 0", seed)
+    require_whole("seed", seed, 0)
     draws = uniform_of_ids(baskets.ids, f"split-{int(seed)}")
     return _parted(baskets, draws < _share(share), "random", share=float(share), seed=int(seed))
 

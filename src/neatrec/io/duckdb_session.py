@@ -15,7 +15,7 @@ from typing import Any
 from neatrec.errors import ResourceError, SourceError
 from neatrec.io.options import SourceOptions
 from neatrec.io.tables import InputTable, SqlColumn
-from neatrec.text import printable
+from neatrec.text import first_line, printable
 
 log = logging.getLogger(__name__)
 MEMORY_LIMIT = 600 << 20
@@ -80,11 +80,11 @@ def session(paths: Sequence[str], folder: Path, memory: int | None = None) -> It
         yield connection
     except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
         raise ResourceError(
-            f"the source needs more memory or temporary disk than there is: {_first_line(error)}",
+            f"the source needs more memory or temporary disk than there is: {first_line(error)}",
             hint=_where_space_is_needed(folder),
         ) from error
     except duckdb.Error as error:
-        raise SourceError(f"cannot read the source: {_first_line(error)}") from error
+        raise SourceError(f"cannot read the source: {first_line(error)}") from error
     finally:
         connection.close()
 
@@ -115,18 +115,19 @@ def explained(table: InputTable) -> Iterator[None]:
         yield
     except duckdb.OutOfMemoryException as error:
         raise ResourceError(
-            f"{printable(table.shown)} needs more memory or temporary disk than there is: {_first_line(error)}",
+            f"{printable(table.shown)} needs more memory or temporary disk than there is: {first_line(error)}",
             file=table.shown,
             hint="TMPDIR says where temporary files go.",
         ) from error
     except (duckdb.Error, UnicodeDecodeError) as error:
         if re.search(DISK_FULL, str(error)):
             raise  # not the table's fault: `database` names the folder that is full
-        raise SourceError(f"cannot read {printable(table.shown)}: {_first_line(error)}", file=table.shown) from error
+        raise SourceError(f"cannot read {printable(table.shown)}: {first_line(error)}", file=table.shown) from error
 
 
-def _first_line(error: Exception) -> str:
-    return printable(str(error).split("\n", 1)[0], 200)
+def rows_in(connection: Any, table: str) -> int:
+    """How many rows a table has; "line WHERE ..." counts some of them."""
+    return int(connection.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0])
 
 
 def described(connection: Any, table: InputTable) -> InputTable:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 
 from neatrec.data.baskets import Attribute, Baskets
 from neatrec.data.catalog import Catalog, string_array
-from neatrec.errors import BundleError, ResourceError, must_be
+from neatrec.errors import BundleError, ResourceError, require_whole
 from neatrec.io.assemble import IN_ORDER, LINES_OF_BASKETS, BasketSink, CollectedLines, basket_columns, coded
+from neatrec.io.duckdb_session import rows_in
 from neatrec.io.options import SourceOptions
 from neatrec.text import plural, printable
 
@@ -53,21 +54,8 @@ class ShardFolder(Sequence[Baskets]):
     def __len__(self) -> int:
         return len(self.sizes)
 
-    @overload
-    def __getitem__(self, number: int) -> Baskets: ...
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[Baskets]: ...
-    def __getitem__(self, number: int | slice) -> Baskets | Sequence[Baskets]:
-        if isinstance(number, slice):
-            return [self[each] for each in range(*number.indices(len(self)))]
-        if not -len(self) <= number < len(self):
-            raise IndexError(number)
-        return self._read(number % len(self))
-
-    def __iter__(self) -> Iterator[Baskets]:
-        return map(self._read, range(len(self)))
-
-    def _read(self, number: int) -> Baskets:
+    def __getitem__(self, number: int) -> Baskets:  # type: ignore[override]
+        number = range(len(self))[number]
         file = self.folder / _name(number)
         try:
             table = pq.read_table(file, page_checksum_verification=True)
@@ -113,8 +101,7 @@ def cut_shards(
     """
     from neatrec.io.read import is_saved, is_supermarket, read_named, resolve_options, take_lines
 
-    if isinstance(shard_lines, bool) or not isinstance(shard_lines, int) or shard_lines < 1:
-        raise must_be("shard_lines", "a whole number of at least 1", shard_lines)
+    require_whole("shard_lines", shard_lines)
     source, options = resolve_options(source, options)
 
     def fitting(lines: int) -> int:
@@ -166,7 +153,7 @@ def _cut(gathered: CollectedLines, folder: Path, shard_lines: int) -> ShardFolde
     """Sort all lines once on disk, then write range after range of the baskets."""
     connection, columns = gathered.connection, gathered.columns
     connection.execute(f"CREATE TABLE cart AS SELECT * FROM ({LINES_OF_BASKETS}) {IN_ORDER}")
-    lines = int(connection.execute("SELECT count(*) FROM cart").fetchall()[0][0])
+    lines = rows_in(connection, "cart")
     dropped = gathered.without_repeats(lines)
     connection.execute("DROP VIEW kept")
     connection.execute("DROP TABLE line")

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from neatrec.cooccurrence.strata import id_rank
 from neatrec.data.baskets import Baskets
-from neatrec.errors import ParameterError, must_be, must_be_one_of
+from neatrec.errors import ParameterError, must_be_one_of, require_whole
 from neatrec.labels.config import LabelConfig
 from neatrec.labels.record import Labels, level_key
 
@@ -29,9 +29,8 @@ def shuffled(baskets: Baskets, seed: int, round_: int, within: str = "none") -> 
     `default_rng([seed, round])` permutes them. `within` keeps items among baskets of their own size, or of their own
     size and position.
     """
-    for name, value in (("seed", seed), ("round", round_)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-            raise must_be(name, "a whole number of at least 0", value)
+    require_whole("seed", seed, 0)
+    require_whole("round", round_, 0)
     check_within(within, ordered=baskets.ordered)
     slots = _lines_by_basket_id(baskets)
     drawn = slots[np.random.default_rng([int(seed), int(round_)]).permutation(len(slots))]
@@ -119,8 +118,7 @@ def shuffle_nulls(
     baskets: Baskets, all_labels: Sequence[Labels], rounds: int, *, within: str = "none", seed: int = 0, **engine: Any
 ) -> list[NullResult]:
     """`shuffle_null` of several labels of the same baskets, which are shuffled once for all of them."""
-    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
-        raise must_be("rounds", "a whole number of at least 1", rounds)
+    require_whole("rounds", rounds)
     if any(labels.basket_hash != baskets.hash for labels in all_labels):
         raise ParameterError("`labels` must come from the baskets that are shuffled, got those of others")
     chance_counts = [_ChanceCounts(labels) for labels in all_labels]

@@ -23,7 +23,7 @@ from neatrec.errors import MissingDependencyError, ParameterError, ResourceError
 from neatrec.models.embeddings.kernels import gpu
 from neatrec.models.embeddings.synchronize import Synchronizer
 from neatrec.models.run import available_processors
-from neatrec.text import printable
+from neatrec.text import first_line, printable
 from neatrec.training.streaming import StreamOptions
 from neatrec.training.train import ModelChoice, TrainOptions, train_bundle
 
@@ -99,7 +99,7 @@ class TorchProcessGroup:
             self._torch.distributed.all_reduce(tensor, group=group)
         except RuntimeError as error:
             raise ResourceError(
-                f"process {self.rank} lost the connection to another process: {_first_line(error)}",
+                f"process {self.rank} lost the connection to another process: {first_line(error)}",
                 hint="The launcher names the process that ended first. Start the training again with --resume.",
             ) from error
 
@@ -113,7 +113,7 @@ def process_group(launch: LaunchEnvironment, device: str) -> Iterator[TorchProce
             torch.distributed.init_process_group("gloo", timeout=TIMEOUT)
         except (RuntimeError, ValueError) as error:
             raise ResourceError(
-                f"process {launch.rank} cannot connect to the others: {_first_line(error)}",
+                f"process {launch.rank} cannot connect to the others: {first_line(error)}",
                 hint="Check --master-addr and --master-port (or --rdzv-endpoint) of the launcher.",
             ) from error
         log.info("connected as process %d of %d", launch.rank, launch.world_size)
@@ -163,7 +163,3 @@ def _imported(module: str, needs: str, extras: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise MissingDependencyError(needs, hint=f"pip install 'neatrec[{extras}]'") from error
-
-
-def _first_line(error: Exception) -> str:
-    return printable(str(error).split("\n", 1)[0], 200)

@@ -48,7 +48,7 @@ class Drift:
 
     def to_json(self) -> dict[str, Any]:
         """As notes and `--json` hold it."""
-        return {**asdict(self), "movers": [asdict(mover) for mover in self.movers]}
+        return asdict(self)
 
 
 def drift(old: Model, new: Model) -> Drift:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import overload
-
-import numpy as np
-import numpy.typing as npt
 
 from neatrec.bundle.folder import BundleFolder, remove
-from neatrec.data.baskets import Baskets
+from neatrec.data.baskets import Baskets, MaskedShards
 from neatrec.data.splits import uniform_of_ids
 from neatrec.errors import ResourceError
 from neatrec.io import SourceOptions
@@ -108,31 +104,7 @@ def shards_of(bundle: Path) -> Path:
     return live.with_name(f"{live.name}.shards")
 
 
-@dataclass(frozen=True)
-class ShardSubset(Sequence[Baskets]):
-    """Of each shard the baskets for which `chosen` is true, shape (baskets,)."""
-
-    shards: Sequence[Baskets]
-    chosen: Callable[[Baskets], npt.NDArray[np.bool_]]
-
-    def __len__(self) -> int:
-        return len(self.shards)
-
-    @overload
-    def __getitem__(self, number: int) -> Baskets: ...
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[Baskets]: ...
-    def __getitem__(self, number: int | slice) -> Baskets | Sequence[Baskets]:
-        if isinstance(number, slice):
-            return ShardSubset(self.shards[number], self.chosen)
-        shard = self.shards[number]
-        return shard.select(self.chosen(shard))
-
-
-def validation_parts(shards: Sequence[Baskets], share: float, seed: int) -> tuple[ShardSubset, ShardSubset]:
+def validation_parts(shards: Sequence[Baskets], share: float, seed: int) -> tuple[MaskedShards, MaskedShards]:
     """(train, validation): the baskets that `validation_split` gives, shard by shard."""
-
-    def held_out(shard: Baskets) -> npt.NDArray[np.bool_]:
-        return uniform_of_ids(shard.ids, f"validation-{seed}") < share
-
-    return ShardSubset(shards, lambda shard: ~held_out(shard)), ShardSubset(shards, held_out)
+    held_out = [uniform_of_ids(shard.ids, f"validation-{seed}") < share for shard in shards]
+    return MaskedShards(shards, [~mask for mask in held_out]), MaskedShards(shards, held_out)
