@@ -225,15 +225,15 @@ def with_groups(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _parameters_of(group: Any) -> list[inspect.Parameter]:
-    hints = get_type_hints(group, include_extras=True)
+    hints = get_type_hints(group)
     found: list[inspect.Parameter] = []
     for entry in fields(group):
         hint, default = hints[entry.name], entry.default
         if is_dataclass(hint):
             found += _parameters_of(hint)
             continue
-        info = getattr(hint, "__metadata__", (None,))[0]
-        if isinstance(info, OptionInfo):
+        info: OptionInfo | None = entry.metadata.get("info")
+        if info is not None:
             if info.panel is None:
                 continue
             # `neatrec help data` lists them once; in the help of every command they would hide its own options

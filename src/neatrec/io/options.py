@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from neatrec.errors import InputError, ParameterError, SourceError, must_be, must_be_one_of
+from neatrec.errors import InputError, ParameterError, SourceError, did_you_mean, must_be, must_be_one_of
 from neatrec.io.addresses import is_address, is_address_as_path
 from neatrec.text import printable
 
@@ -23,127 +22,88 @@ COLUMNS, ROWS, PLACE = "Columns of SOURCE", "Rows of SOURCE", "Databases and add
 
 
 class OptionInfo(NamedTuple):
-    """What the type of a `SourceOptions` field carries for the command line, TOML and the check of its value."""
+    """What a field of `SourceOptions` carries for the command line, TOML and the check of its value."""
 
     help: str
-    metavar: str = "COLUMN"
-    kind: str = "text"
+    metavar: str
+    kind: str
     """"text", "columns" (one or more names), "file", "query", "flag" or "limit" (a number or a share)."""
-    panel: str | None = COLUMNS
+    panel: str | None
     """The heading in `--help`; None: not on the command line."""
+
+
+def option(help: str, metavar: str = "COLUMN", kind: str = "text", panel: str | None = COLUMNS) -> Any:
+    """A field of `SourceOptions`."""
+    default: Any = {"columns": (), "flag": False}.get(kind)
+    return field(default=default, metadata={"info": OptionInfo(help, metavar, kind, panel)})
 
 
 @dataclass(frozen=True)
 class SourceOptions:
     """What a table of basket lines means. Columns that are not named are not read."""
 
-    basket: Annotated[str | None, OptionInfo("Take this column for the order, receipt or transaction of a line.")] = (
-        None
+    basket: str | None = option("Take this column for the order, receipt or transaction of a line.")
+    item: str | None = option("Take this column for the item of a line.")
+    user: str | None = option(
+        "Take this column for the customer; a basket without one counts as a customer of its own."
     )
-    item: Annotated[str | None, OptionInfo("Take this column for the item of a line.")] = None
-    user: Annotated[
-        str | None,
-        OptionInfo("Take this column for the customer; a basket without one counts as a customer of its own."),
-    ] = None
-    position: Annotated[
-        str | None,
-        OptionInfo(
-            "Take this column for the order in which lines went into the cart: a number that rises. Default: order "
-            "not known."
-        ),
-    ] = None
-    time: Annotated[
-        str | None,
-        OptionInfo("Take this column for when the basket was bought: ISO 8601, 31.01.2024, or a count since 1970."),
-    ] = None
-    time_of_day: Annotated[
-        str | None, OptionInfo("Take this column for the time of day, where --time holds dates alone.")
-    ] = None
-    time_format: Annotated[
-        str | None,
-        OptionInfo("Read times that are written so, in the signs of strptime, such as %d.%m.%Y %H:%M.", "FORMAT"),
-    ] = None
-    name: Annotated[
-        str | None, OptionInfo("Take this column for the item's name; in the lines or in the catalogue.")
-    ] = None
-    category: Annotated[
-        tuple[str, ...],
-        OptionInfo(
-            "Take this column for the item's category, in the lines or in the catalogue; give it again for each "
-            "deeper level.",
-            kind="columns",
-        ),
-    ] = ()
-    group: Annotated[
-        str | None, OptionInfo("Count items with the same value of this column as one item: variants of one product.")
-    ] = None
-    quantity: Annotated[
-        str | None, OptionInfo("Leave out lines with a quantity of zero or less in this column: they are returns.")
-    ] = None
-    attributes: Annotated[
-        tuple[str, ...], OptionInfo("Columns that describe the whole basket.", kind="columns", panel=None)
-    ] = ()
-    catalog: Annotated[
-        Any,
-        OptionInfo(
-            "Read items, bought or not, from this file (in Python also a data frame): one row per item.",
-            "FILE",
-            kind="file",
-        ),
-    ] = None
-    catalog_item: Annotated[
-        str | None,
-        OptionInfo("Take this column of the catalogue for the item, if its name differs from that in the lines."),
-    ] = None
-    since: Annotated[str | None, OptionInfo("Leave out baskets before this date.", "DATE", panel=ROWS)] = None
-    until: Annotated[str | None, OptionInfo("Leave out baskets from this date on.", "DATE", panel=ROWS)] = None
-    exclude_items: Annotated[
-        Path | None,
-        OptionInfo("Leave out the items whose ids stand in this text file, one per line.", "FILE", "file", ROWS),
-    ] = None
-    exclude_item: Annotated[
-        tuple[str, ...], OptionInfo("Leave out the item with this id; may be repeated.", "ID", "columns", ROWS)
-    ] = ()
-    max_bad_rows: Annotated[
-        str | int | None,
-        OptionInfo("Allow so many unreadable rows: a number or a share. Default: none.", "N|%", "limit", ROWS),
-    ] = None
-    rejects: Annotated[
-        Path | None,
-        OptionInfo("Write unreadable rows into this file. Default: named after the source.", "FILE", "file", ROWS),
-    ] = None
-    basket_per_line: Annotated[
-        bool,
-        OptionInfo(
-            "Read each line of the file as one basket, a list of its items; there is no header.", "", "flag", ROWS
-        ),
-    ] = False
-    delimiter: Annotated[
-        str | None,
-        OptionInfo(
-            "Split the fields of CSV at this character. Default: taken from the header.", "CHARACTER", panel=ROWS
-        ),
-    ] = None
-    encoding: Annotated[
-        str | None,
-        OptionInfo("Decode CSV by this encoding. Default: UTF-8, or what a byte order mark says.", "NAME", panel=ROWS),
-    ] = None
-    query: Annotated[
-        str | Path | None,
-        OptionInfo(
-            "Read what the SELECT in this file gives (in Python also the text of one), from a database.",
-            "FILE.sql",
-            "query",
-            PLACE,
-        ),
-    ] = None
-    table: Annotated[
-        str | None,
-        OptionInfo("Read this table or view of a database. Default: the only one.", "NAME", panel=PLACE),
-    ] = None
-    allow_remote: Annotated[
-        bool, OptionInfo("Download SOURCE from its https:// or s3:// address.", "", "flag", PLACE)
-    ] = False
+    position: str | None = option(
+        "Take this column for the order in which lines went into the cart: a number that rises. Default: order not "
+        "known."
+    )
+    time: str | None = option(
+        "Take this column for when the basket was bought: ISO 8601, 31.01.2024, or a count since 1970."
+    )
+    time_of_day: str | None = option("Take this column for the time of day, where --time holds dates alone.")
+    time_format: str | None = option(
+        "Read times that are written so, in the signs of strptime, such as %d.%m.%Y %H:%M.", "FORMAT"
+    )
+    name: str | None = option("Take this column for the item's name; in the lines or in the catalogue.")
+    category: tuple[str, ...] = option(
+        "Take this column for the item's category, in the lines or in the catalogue; give it again for each deeper "
+        "level.",
+        kind="columns",
+    )
+    group: str | None = option("Count items with the same value of this column as one item: variants of one product.")
+    quantity: str | None = option("Leave out lines with a quantity of zero or less in this column: they are returns.")
+    attributes: tuple[str, ...] = option("Columns that describe the whole basket.", kind="columns", panel=None)
+    catalog: Any = option(
+        "Read items, bought or not, from this file (in Python also a data frame): one row per item.",
+        "FILE",
+        kind="file",
+    )
+    catalog_item: str | None = option(
+        "Take this column of the catalogue for the item, if its name differs from that in the lines."
+    )
+    since: str | None = option("Leave out baskets before this date.", "DATE", panel=ROWS)
+    until: str | None = option("Leave out baskets from this date on.", "DATE", panel=ROWS)
+    exclude_items: Path | None = option(
+        "Leave out the items whose ids stand in this text file, one per line.", "FILE", "file", ROWS
+    )
+    exclude_item: tuple[str, ...] = option("Leave out the item with this id; may be repeated.", "ID", "columns", ROWS)
+    max_bad_rows: str | int | None = option(
+        "Allow so many unreadable rows: a number or a share. Default: none.", "N|%", "limit", ROWS
+    )
+    rejects: Path | None = option(
+        "Write unreadable rows into this file. Default: named after the source.", "FILE", "file", ROWS
+    )
+    basket_per_line: bool = option(
+        "Read each line of the file as one basket, a list of its items; there is no header.", "", "flag", ROWS
+    )
+    delimiter: str | None = option(
+        "Split the fields of CSV at this character. Default: taken from the header.", "CHARACTER", panel=ROWS
+    )
+    encoding: str | None = option(
+        "Decode CSV by this encoding. Default: UTF-8, or what a byte order mark says.", "NAME", panel=ROWS
+    )
+    query: str | Path | None = option(
+        "Read what the SELECT in this file gives (in Python also the text of one), from a database.",
+        "FILE.sql",
+        "query",
+        PLACE,
+    )
+    table: str | None = option("Read this table or view of a database. Default: the only one.", "NAME", panel=PLACE)
+    allow_remote: bool = option("Download SOURCE from its https:// or s3:// address.", "", "flag", PLACE)
 
     def __post_init__(self) -> None:
         for name, info in option_infos().items():
@@ -195,8 +155,7 @@ class SourceOptions:
 @cache
 def option_infos() -> dict[str, OptionInfo]:
     """Name -> description of each option."""
-    hints = get_type_hints(SourceOptions, include_extras=True)
-    return {each.name: hints[each.name].__metadata__[0] for each in fields(SourceOptions)}
+    return {each.name: each.metadata["info"] for each in fields(SourceOptions)}
 
 
 def options_from(options: SourceOptions | None, columns: dict[str, Any]) -> SourceOptions:
@@ -296,7 +255,7 @@ def is_keyword_source(source: str) -> bool:
 def read_source_toml(path: str | Path) -> tuple[str, SourceOptions]:
     """The source and the options of a `source.toml`; its paths are relative to the file."""
     path = Path(path)
-    table = _checked(path, _parsed(path))
+    table = _checked(path, read_toml(path))
     source = table.pop("source")
     folder = path.parent
     if not is_keyword_source(source) and not is_address(source):
@@ -310,7 +269,8 @@ def read_source_toml(path: str | Path) -> tuple[str, SourceOptions]:
         raise SourceError(f"{printable(path)}: {error.message}", file=str(path), hint=error.hint) from error
 
 
-def _parsed(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
+    """What a TOML file holds."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -347,10 +307,9 @@ def _plain(problem: Any) -> str:
 
 def _suggestion(key: str) -> str | None:
     keys = ["source", *option_infos()]
-    near = get_close_matches(key, [k for k in keys if k != key], n=1)
     if key in keys:
         return 'Such as: source = "orders.csv"' if key == "source" else None
-    return f"Did you mean {near[0]!r}?" if near else f"It may hold {', '.join(keys)}."
+    return did_you_mean(key, keys, f"It may hold {', '.join(keys)}.")
 
 
 def _with_dates_as_text(table: dict[str, Any]) -> dict[str, Any]:
