@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from neatrec.cli.options import HALF_LIFE_HELP, STRATA_HELP, SourceArguments, parse_strata
-from neatrec.cli.output import OutputOptions, print_json, print_text
+from neatrec.cli.output import OutputOptions, print_text
 from neatrec.text import plural
 
 
@@ -23,9 +23,7 @@ def check(
 
     named, columns = parse_strata(strata)
     result = check_baskets(source.read(attributes=columns).baskets, strata=named, half_life=half_life)
-    if output.as_json:
-        print_json(result.to_json())
-    else:
+    if not output.printed_json(result):
         print_text(result.to_text())
 
 
@@ -49,8 +47,7 @@ def import_orders(
     _, columns = parse_strata(strata)
     done = import_baskets(source.source, to, replace(source.options, attributes=columns), replace=replace_old)
     log_dropped(done.dropped)
-    if output.as_json:
-        print_json(done.to_json())
+    if output.printed_json(done):
         return
     replaced = f", {done.replaced:,} of them replaced" if done.replaced else ""
     print(f"imported {plural(done.baskets, 'basket')}, {plural(done.lines, 'line')}{replaced}")

@@ -10,7 +10,7 @@ import typer
 from neatrec.cli.labels import show_audit
 from neatrec.cli.leaderboard import show_leaderboard
 from neatrec.cli.options import output_folder
-from neatrec.cli.output import OutputOptions, close_bar, found_words, percent, print_json, print_table, print_text
+from neatrec.cli.output import OutputOptions, close_bar, found_words, percent, print_table, print_text
 from neatrec.text import plural, printable
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ def demo(
 
     done = run_demo(output_folder(out), seed=seed)
     close_bar()
-    if output.as_json:
-        print_json(done.to_json())
+    if output.printed_json(done):
         return
     if output.verbose:
         _show_everything(done)

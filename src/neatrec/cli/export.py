@@ -82,7 +82,5 @@ def _export_vectors(output: OutputOptions, bundle: Path, out: str) -> None:
     model = load_bundle(bundle)
     export_vectors(model, out)
     items = int((model.item_count > 0).sum())
-    if output.as_json:
-        print_json({"out": out, "model": model.name, "vectors": items})
-    else:
+    if not output.printed_json({"out": out, "model": model.name, "vectors": items}):
         print(f"{items:,} vectors of {model.name} in {out}")

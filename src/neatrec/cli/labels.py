@@ -17,7 +17,7 @@ from neatrec.cli.options import (
     output_folder,
     parse_strata,
 )
-from neatrec.cli.output import OutputOptions, percent, print_json, print_table
+from neatrec.cli.output import OutputOptions, percent, print_table
 from neatrec.errors import must_be, require_extra
 from neatrec.text import printable
 
@@ -123,9 +123,7 @@ def _finish(run: LabelRun, out: Path | None, output: OutputOptions) -> None:
     if out:
         write_labels(run.labels, out)
         log.info("wrote %s", out)
-    if output.as_json:
-        print_json(run.to_json())
-    else:
+    if not output.printed_json(run):
         show_labels(run)
 
 
@@ -235,8 +233,7 @@ def audit(
         **choices,
     )
     files = write_audit(found, out)
-    if output.as_json:
-        print_json({**found.to_json(), "files": [str(file) for file in files]})
+    if output.printed_json({**found.to_json(), "files": [str(file) for file in files]}):
         return
     show_audit(found)
     print(f"The whole study: {printable(out / 'audit.txt')}, with {len(files) - 1} tables and figures beside it.")

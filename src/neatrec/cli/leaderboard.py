@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from neatrec.cli.options import HALF_LIFE_HELP, SourceArguments, option, output_folder, parse_strata
-from neatrec.cli.output import OutputOptions, print_json, print_table
+from neatrec.cli.output import OutputOptions, print_table
 from neatrec.errors import must_be
 from neatrec.text import printable
 
@@ -97,18 +97,9 @@ class LeaderboardArguments:
         """The options of `run_leaderboard`."""
         from neatrec.leaderboard.run import LEVELS, LeaderboardOptions
 
-        return LeaderboardOptions(
-            protocol=self.protocol,
-            levels=tuple(self.level or LEVELS),
-            min_basket=self.min_basket,
-            candidates=self.candidates,
-            seeds=self.seeds,
-            seed=self.seed,
-            strata=parse_strata(self.strata)[0],
-            half_life=self.half_life,
-            device=self.device,
-            threads=self.threads,
-        )
+        same = ("protocol", "min_basket", "candidates", "seeds", "seed", "half_life", "device", "threads")
+        chosen: dict[str, Any] = {name: getattr(self, name) for name in same}
+        return LeaderboardOptions(levels=tuple(self.level or LEVELS), strata=parse_strata(self.strata)[0], **chosen)
 
     def score_files(self) -> dict[str, Path]:
         """Files of external scores, by name."""
@@ -127,9 +118,7 @@ def leaderboard(
 ) -> None:
     """Train and evaluate every model on held-out baskets: which is better, by how much, with what confidence."""
     result, _ = _run(source, comparison, out)
-    if output.as_json:
-        print_json(result.to_json())
-    else:
+    if not output.printed_json(result):
         show_leaderboard(result)
 
 
@@ -236,7 +225,5 @@ def export(
     comparison = LeaderboardArguments(protocol="paper", models=models or list(STATISTICS))
     result, parts = _run(source, comparison, None)
     about = export_benchmark(result, parts.train, parts.test, folder, name=called)
-    if output.as_json:
-        print_json(about)
-    else:
+    if not output.printed_json(about):
         print_table(called, ["file", "rows"], [[file, facts["rows"]] for file, facts in about["files"].items()])

@@ -135,6 +135,12 @@ class OutputOptions:
         ours.setLevel(logging.DEBUG if self.verbose else logging.INFO)
         ours.propagate = False
 
+    def printed_json(self, answer: Any) -> bool:
+        """With --json: prints a dictionary, or what `to_json` of a result gives; whether it did."""
+        if self.as_json:
+            print_json(answer if isinstance(answer, dict) else answer.to_json())
+        return self.as_json
+
     @property
     def moving(self) -> bool:
         """Whether a moving progress bar may be shown."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from neatrec.cli.output import OutputOptions, percent, print_json, print_table
+from neatrec.cli.output import OutputOptions, percent, print_table
 from neatrec.errors import must_be
 
 if TYPE_CHECKING:
@@ -61,8 +61,7 @@ def _publish(output: OutputOptions, bundle: Path, store: Path, gate: Path | None
     from neatrec.release.publish import publish as publish_bundle
 
     answer = publish_bundle(bundle, store, None if gate is None else PublishLimits.read(gate))
-    if output.as_json:
-        print_json(answer)
+    if output.printed_json(answer):
         return
     what = "is live" if answer["published"] else "was live already"
     print(f"version {answer['live']} ({answer['version'][:12]}) {what} in {store}")
@@ -76,9 +75,7 @@ def _rollback(output: OutputOptions, store: Path, to: int | None) -> None:
     from neatrec.release.publish import rollback as roll_back
 
     answer = roll_back(store, to)
-    if output.as_json:
-        print_json(answer)
-    else:
+    if not output.printed_json(answer):
         print(f"version {answer['live']} ({answer['version'][:12]}) is live in {store}")
 
 
@@ -87,9 +84,7 @@ def _status(output: OutputOptions, store: Path) -> None:
 
     if not is_store(store):
         raise must_be("STORE", "a folder that `neatrec publish` wrote", str(store))
-    if output.as_json:
-        print_json({"store": str(store), "versions": versions_in(store)})
-    else:
+    if not output.printed_json({"store": str(store), "versions": versions_in(store)}):
         print_versions(versions_in(store))
 
 
@@ -108,9 +103,7 @@ def _diff(output: OutputOptions, a: Path, b: Path, listed: int) -> None:
     from neatrec.serving import ServingTable
 
     found = compare(ServingTable.open(bundle_in(a)), ServingTable.open(bundle_in(b)), listed=listed)
-    if output.as_json:
-        print_json(found.to_json())
-    else:
+    if not output.printed_json(found):
         _show(found)
 
 

@@ -8,7 +8,7 @@ import typer
 
 from neatrec.cli.leaderboard import LeaderboardArguments, show_leaderboard
 from neatrec.cli.options import SourceArguments, parse_strata
-from neatrec.cli.output import OutputOptions, print_json
+from neatrec.cli.output import OutputOptions
 from neatrec.errors import must_be
 
 
@@ -39,9 +39,7 @@ def report(
         scores=scores,
         keep=keep,
     )
-    if output.as_json:
-        print_json(result.to_json())
-    else:
+    if not output.printed_json(result):
         show_leaderboard(result)
         print(f"The report: {out / 'index.html'}")
 
@@ -54,9 +52,7 @@ def verify(
     from neatrec.report.verify import check_report
 
     answer = check_report(folder)
-    if output.as_json:
-        print_json(answer)
-    else:
+    if not output.printed_json(answer):
         print(f"{answer['files']} files are unchanged, and the results follow from ranks and labels.")
 
 
@@ -102,8 +98,7 @@ def reproduce(
         keep=keep,
     )
     answer = done.to_json()
-    if output.as_json:
-        print_json(answer)
+    if output.printed_json(answer):
         return
     print(answer["marks"])
     for difference in answer["differs"]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from neatrec.cli.output import OutputOptions, percent, print_json, print_table
+from neatrec.cli.output import OutputOptions, percent, print_table
 from neatrec.cli.publish import print_versions
 from neatrec.text import plural
 
@@ -34,8 +34,7 @@ def _show_models(output: OutputOptions) -> None:
     from neatrec.models import describe
 
     models = describe()
-    if output.as_json:
-        print_json({"models": [model.to_dict() for model in models]})
+    if output.printed_json({"models": [model.to_dict() for model in models]}):
         return
     print_table("Models", ["name", "kind", "what it is"], [[m.name, m.kind, m.description] for m in models])
     print("neatrec train --print-config all lists every parameter with its default.")
@@ -49,8 +48,7 @@ def _show_bundle(output: OutputOptions, bundle: Path, versions: list[dict[str, A
     manifest = found.to_dict()
     index = ServingTable.open(bundle, verify=False) if has_table(found) else None
     coverage = None if index is None else index.coverage()
-    if output.as_json:
-        print_json({**manifest, "coverage": coverage, **({} if versions is None else {"store": versions})})
+    if output.printed_json({**manifest, "coverage": coverage, **({} if versions is None else {"store": versions})}):
         return
     rows: list[list[object]] = [[key, value] for key, value in manifest.items() if not isinstance(value, dict | list)]
     rows += [[f"parameter {key}", value] for key, value in manifest["parameters"].items()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,7 @@ from neatrec.cli.output import OutputOptions, ShowProgress, close_bar, found_wor
 from neatrec.cli.show import print_config as print_config_of
 from neatrec.cli.show import print_coverage, print_rankings, ranking_words
 from neatrec.cli.signals import at_a_safe_moment
-from neatrec.errors import ParameterError, SourceError, must_be
+from neatrec.errors import ParameterError, must_be
 from neatrec.text import printable
 
 if TYPE_CHECKING:
@@ -259,9 +258,7 @@ def train(
     close_bar()  # an early stop leaves it
     if not answer:
         return  # the first process prints the result
-    if output.as_json:
-        print_json(answer)
-    else:
+    if not output.printed_json(answer):
         if output.verbose:
             print_rankings(answer)
         if "pairs" in answer:
@@ -297,20 +294,11 @@ def _rewrite_table(
     print_coverage(opened.coverage())
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """The file's tables; a file that is none is named with the line."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SourceError(f"cannot read {printable(path)}: {error.strerror}", file=str(path)) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SourceError(f"{printable(path)} is not TOML: {printable(error)}", file=str(path)) from error
-
-
 def read_training_toml(path: Path) -> ModelChoice:
     """`model`, `preset` and a `[parameters]` table."""
     from pydantic import BaseModel, ConfigDict, ValidationError
 
+    from neatrec.io.options import read_toml
     from neatrec.training.train import ModelChoice
 
     class TrainingFile(BaseModel):

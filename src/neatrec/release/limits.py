@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from neatrec.errors import GateError, ParameterError, SourceError, must_be, must_be_one_of
+from neatrec.io.options import read_toml
 from neatrec.release.diff import BundleDiff
 from neatrec.text import printable
 
@@ -46,12 +46,7 @@ class PublishLimits:
     def read(cls, file: str | Path) -> PublishLimits:
         """The limits of a TOML file; the others stay at their defaults."""
         file = Path(file)
-        try:
-            settings = tomllib.loads(file.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise SourceError(f"cannot read {printable(file)}: {printable(error.strerror)}", file=str(file)) from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise SourceError(f"{printable(file)} is not TOML: {printable(error)}", file=str(file)) from error
+        settings = read_toml(file)
         try:
             return replace(cls.make(settings), file=str(file))
         except ParameterError as error:
