@@ -13,6 +13,7 @@ from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import ResourceError
 from neatrec.evaluation.candidates import candidate_set, partners
 from neatrec.labels import make_labels, shuffle_null
+from neatrec.labels.paper import dependent_pairs
 from neatrec.models import make_model
 from neatrec.models.run import Run
 from neatrec.simulator import supermarket
@@ -89,6 +90,15 @@ def test_chance_makes_the_same_labels(shop: Baskets) -> None:
     labels = make_labels(shop, levels=(0.2, 0.01))
     found, expected = (shuffle_null(shop, labels, 1, engine=engine) for engine in ("spark", "memory"))
     assert found == expected
+
+
+def test_the_study_of_labels_counts_pairs_by_category_alike(shop: Baskets) -> None:
+    category = shop.catalog.category_of()
+    found, expected = (
+        dependent_pairs(shop, (0.05,), CountOptions(), category, {"engine": engine}) for engine in ("spark", "memory")
+    )
+    assert expected.pairs_by_category.sum() == expected.pairs.margins.pairs > 0
+    assert found.pairs_by_category.tolist() == expected.pairs_by_category.tolist()
 
 
 def test_candidate_sets_are_the_same() -> None:

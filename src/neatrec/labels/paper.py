@@ -136,3 +136,11 @@ class _Collector:
         _, statistic = self.test.measure(block.where(often), margins)
         mask[often] = statistic > self.threshold
         return mask
+
+    def collected(self) -> Counts:
+        """The pairs by category since it was asked last, for `add_collected` of another process."""
+        found, self.by_category = self.by_category, np.zeros_like(self.by_category)
+        return found
+
+    def add_collected(self, found: Counts) -> None:
+        self.by_category += found
