@@ -8,23 +8,33 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from neatrec._version import __version__
+from neatrec._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from neatrec.bundle import load_bundle, save_bundle
-    from neatrec.check.run import check_baskets
-    from neatrec.cooccurrence import CooccurrenceCounts, CountOptions, count
-    from neatrec.data.baskets import Baskets
-    from neatrec.data.catalog import Catalog
-    from neatrec.data.splits import split_baskets
-    from neatrec.errors import InputError, NeatrecError
-    from neatrec.io import SourceOptions, read_baskets
-    from neatrec.labels import Labels, make_labels, shuffle_null
-    from neatrec.leaderboard.run import LeaderboardOptions, run_leaderboard
-    from neatrec.models import Model, make_model
-    from neatrec.serving.query import recommend
-    from neatrec.shop import Shop, fit
-    from neatrec.simulator import supermarket
+    from neatrec.bundle import load_bundle as load_bundle
+    from neatrec.bundle import save_bundle as save_bundle
+    from neatrec.check.run import check_baskets as check_baskets
+    from neatrec.cooccurrence import CooccurrenceCounts as CooccurrenceCounts
+    from neatrec.cooccurrence import CountOptions as CountOptions
+    from neatrec.cooccurrence import count as count
+    from neatrec.data.baskets import Baskets as Baskets
+    from neatrec.data.catalog import Catalog as Catalog
+    from neatrec.data.splits import split_baskets as split_baskets
+    from neatrec.errors import InputError as InputError
+    from neatrec.errors import NeatrecError as NeatrecError
+    from neatrec.io import SourceOptions as SourceOptions
+    from neatrec.io import read_baskets as read_baskets
+    from neatrec.labels import Labels as Labels
+    from neatrec.labels import make_labels as make_labels
+    from neatrec.labels import shuffle_null as shuffle_null
+    from neatrec.leaderboard.run import LeaderboardOptions as LeaderboardOptions
+    from neatrec.leaderboard.run import run_leaderboard as run_leaderboard
+    from neatrec.models import Model as Model
+    from neatrec.models import make_model as make_model
+    from neatrec.serving.query import recommend as recommend
+    from neatrec.shop import Shop as Shop
+    from neatrec.shop import fit as fit
+    from neatrec.simulator import supermarket as supermarket
 
 _HOMES = {
     "Baskets": "neatrec.data.baskets",
@@ -53,33 +63,7 @@ _HOMES = {
     "supermarket": "neatrec.simulator",
 }
 
-__all__ = [
-    "Baskets",
-    "Catalog",
-    "CooccurrenceCounts",
-    "CountOptions",
-    "InputError",
-    "Labels",
-    "LeaderboardOptions",
-    "Model",
-    "NeatrecError",
-    "Shop",
-    "SourceOptions",
-    "__version__",
-    "check_baskets",
-    "count",
-    "fit",
-    "load_bundle",
-    "make_labels",
-    "make_model",
-    "read_baskets",
-    "recommend",
-    "run_leaderboard",
-    "save_bundle",
-    "shuffle_null",
-    "split_baskets",
-    "supermarket",
-]
+__all__ = sorted((*_HOMES, "__version__"))
 
 
 def __getattr__(name: str) -> Any:

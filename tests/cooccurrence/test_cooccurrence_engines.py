@@ -148,7 +148,7 @@ def test_bands_are_of_about_equal_work() -> None:
 def test_pairs_that_do_not_fit_are_refused_with_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk, "BYTES_IN_FLIGHT", 0)
     monkeypatch.setattr(disk, "BYTES_PER_PART", 0)
-    wanted = r"pairs and more need .* MiB, more than the memory limit of 4 MiB\. Pass `keep`"
+    wanted = r"pairs and more need .* MiB, more than the memory limit of 4.0 MiB\. Pass `keep`"
     with pytest.raises(ResourceError, match=wanted):
         count(make_shop(2_000, 3_000, 20), CountOptions(), engine="disk", memory_limit="4MiB", threads=1)
 
@@ -157,7 +157,7 @@ def test_a_limit_that_is_too_small_is_refused_with_one_that_is_enough() -> None:
     baskets = make_shop(3000, 20_000, 30)
     few = {"keep": lambda block, _: block.count > 9, "engine": "disk", "threads": 2}
     with pytest.raises(
-        ResourceError, match=r"20,000 items needs at least 3\d\d MiB, more than the memory limit of 1 MiB"
+        ResourceError, match=r"20,000 items needs at least 3\d\d.\d MiB, more than the memory limit of 1.0 MiB"
     ):
         count(baskets, CountOptions(), memory_limit="1MiB", **few)
     count(baskets, CountOptions(), memory_limit="400MiB", **few)

@@ -264,7 +264,7 @@ def test_a_file_without_the_only_table_lists_them(tmp_path: Path) -> None:
         connection.close()
         with pytest.raises(SourceError, match=r"holds 2 tables: lines, orders\. Choose one with --table NAME"):
             read_baskets(path)
-        with pytest.raises(SourceError, match=r"has no table 'order'; it has: lines, orders\. Did you mean orders\?"):
+        with pytest.raises(SourceError, match=r"has no table 'order'; it has: lines, orders\. Did you mean 'orders'\?"):
             read_baskets(path, table="order")
         assert read_baskets(path, table="lines").lines == 1
         assert read_baskets(f"{'sqlite' if path.suffix == '.db' else 'duckdb'}:///{path}", table="orders").lines == 1
@@ -307,7 +307,7 @@ def test_query_and_table_need_a_database(tmp_path: Path) -> None:
     ("how", "match"),
     [
         ({}, r"/shop holds 3 tables: archive\.lines, nothing, orders\. Choose one with --table NAME"),
-        ({"table": "order"}, r"/shop has no table 'order'; it has: .*Did you mean orders\?"),
+        ({"table": "order"}, r"/shop has no table 'order'; it has: .*Did you mean 'orders'\?"),
         ({"table": "nothing"}, "table nothing of postgresql://.*/shop has no rows"),
         ({"query": "SELECT * FROM gone"}, 'refuses the query: relation "gone" does not exist$'),
         ({"query": "SELEC 1"}, 'refuses the query: syntax error at or near "SELEC"$'),

@@ -31,22 +31,9 @@ class FrequentItem:
     share: float
 
 
-PLACEHOLDERS = frozenset(
-    {
-        "none",
-        "null",
-        "nan",
-        "n/a",
-        "unknown",
-        "undefined",
-        "unbekannt",
-        "inconnu",
-        "desconocido",
-        "test",
-        "dummy",
-        "-",
-        "?",
-    }
+PLACEHOLDERS = (
+    *("-", "?", "none", "null", "nan", "n/a", "unknown", "undefined", "unbekannt", "inconnu", "desconocido"),
+    *("test", "dummy"),
 )
 """What programs and people write where there is no item, in small letters."""
 
@@ -55,7 +42,7 @@ def placeholder_items(baskets: Baskets) -> tuple[FrequentItem, ...]:
     """Bought items whose id or name is a word for nothing, most frequent first."""
     catalog, bought = baskets.catalog, baskets.item_counts
     names = catalog.ids if catalog.names is None else catalog.names
-    words = pa.array(sorted(PLACEHOLDERS), pa.large_string())
+    words = pa.array(PLACEHOLDERS, pa.large_string())
     is_one = [pc.is_in(pc.utf8_lower(texts), words).to_numpy(zero_copy_only=False) for texts in (catalog.ids, names)]
     codes = np.flatnonzero((is_one[0] | is_one[1]) & (bought > 0))
     codes = codes[np.argsort(-bought[codes], kind="stable")].tolist()

@@ -21,12 +21,12 @@ from neatrec.cooccurrence.resources import (
     available_memory,
     bytes_needed,
     forecast_of,
-    human,
     thread_count,
 )
 from neatrec.cooccurrence.spark.lines import SparkLines, as_spark_lines
 from neatrec.data.baskets import BasketStream
 from neatrec.errors import ResourceError, must_be, must_be_one_of
+from neatrec.text import show_size
 
 ENGINES = ("auto", "memory", "disk", "spark")
 EVERY_PAIR = CountOptions()
@@ -199,7 +199,7 @@ def _choose(engine: str, need: int, limit: int, *, stated: bool) -> str:
     fits = need <= limit
     if engine == "memory" and stated and not fits:
         raise ResourceError(
-            f"counting in memory needs about {human(need)}, more than the memory limit of {human(limit)}",
+            f"counting in memory needs about {show_size(need)}, more than the memory limit of {show_size(limit)}",
             hint='Raise `memory_limit`, pass `keep`, or use engine="disk", which counts band by band.',
             argument="memory_limit",
         )
@@ -210,7 +210,7 @@ def _choose(engine: str, need: int, limit: int, *, stated: bool) -> str:
         "counting with the %s engine (%s): needs about %s in memory, may use %s",
         chosen,
         "chosen by size" if engine == "auto" else "requested",
-        human(need),
-        human(limit),
+        show_size(need),
+        show_size(limit),
     )
     return chosen

@@ -23,8 +23,9 @@ from neatrec.cooccurrence.memory import (
     sorted_pairs,
     with_forward,
 )
-from neatrec.cooccurrence.resources import BYTES_IN_FLIGHT, BYTES_PER_ITEM, BYTES_PER_LINE, human
+from neatrec.cooccurrence.resources import BYTES_IN_FLIGHT, BYTES_PER_ITEM, BYTES_PER_LINE
 from neatrec.errors import ResourceError
+from neatrec.text import show_size
 
 LEAST_BANDS = 2
 LINES_PER_PART = 1 << 20
@@ -45,8 +46,8 @@ def count_on_disk(
         size = 2 * sum(column.nbytes for block in blocks for column in block.columns if column is not None)
         if size > memory_limit:  # once in blocks, once sorted
             raise ResourceError(
-                f"{sum(map(len, blocks)):,} pairs and more need {human(size)}, more than the memory limit of "
-                f"{human(memory_limit)}",
+                f"{sum(map(len, blocks)):,} pairs and more need {show_size(size)}, more than the memory limit of "
+                f"{show_size(memory_limit)}",
                 hint="Pass `keep` to choose the wanted pairs, or raise `memory_limit`.",
             )
     whole = PairBlock.joined(blocks)
@@ -123,8 +124,8 @@ def _affordable(items: int, memory_limit: int, threads: int) -> tuple[int, int]:
     fixed = BYTES_PER_PART + (threads + 1) * per_thread
     if memory_limit < 1.25 * fixed:
         raise ResourceError(
-            f"counting pairs of {items:,} items needs at least {human(1.25 * fixed)}, more than the memory limit of "
-            f"{human(memory_limit)}",
+            f"counting pairs of {items:,} items needs at least {show_size(1.25 * fixed)}, more than the memory "
+            f"limit of {show_size(memory_limit)}",
             hint="Raise `memory_limit`.",
             argument="memory_limit",
         )

@@ -47,15 +47,6 @@ def as_bytes(limit: int | str) -> int:
     return size
 
 
-def human(size: float) -> str:
-    """A size in words.
-
-    >>> human(3 * 2**30), human(150 * 2**20)
-    ('3.0 GiB', '150 MiB')
-    """
-    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{max(size, 0) / 2**20:.0f} MiB"
-
-
 def available_memory() -> int:
     """Bytes that can be had now without swapping: what the machine has free, or the container where that is less."""
     return min(_free_on_machine(), _free_in_container())

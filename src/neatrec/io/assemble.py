@@ -17,7 +17,7 @@ from neatrec.data.baskets import Attribute, Baskets
 from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import SourceError
 from neatrec.io.columns import Columns
-from neatrec.io.duckdb_session import ReadContext
+from neatrec.io.duckdb_session import ReadContext, rows_in
 from neatrec.io.files import unreadable
 from neatrec.io.items import ItemTable, build_catalog
 from neatrec.io.options import SourceOptions
@@ -76,7 +76,7 @@ def assemble(
         nested=items.nested,
     )
     dropped = {"bad rows": bad_rows, **_count_left_out(connection)}
-    kept = _count(connection, "line WHERE status = 0")
+    kept = rows_in(connection, "line WHERE status = 0")
     _number_items(connection, code_of)
     connection.execute(
         "CREATE VIEW kept AS SELECT line.*, item_code.code FROM line JOIN item_code USING (item) WHERE status = 0"
@@ -113,7 +113,7 @@ def whole(gathered: CollectedLines) -> Baskets:
     return Baskets(
         catalog=gathered.catalog,
         items=np.asarray(rows["item"], dtype=np.int32),
-        offsets=np.searchsorted(np.asarray(rows["basket"]), np.arange(_count(gathered.connection, "basket") + 1)),
+        offsets=np.searchsorted(np.asarray(rows["basket"]), np.arange(rows_in(gathered.connection, "basket") + 1)),
         ordered=gathered.columns.position is not None,
         dropped=gathered.without_repeats(len(rows["item"])),
         source=gathered.source,
@@ -173,10 +173,6 @@ def _count_left_out(connection: Any) -> dict[str, int]:
     return {"no basket or item id": rows.get(NO_ID, 0), "returns": rows.get(RETURN, 0)}
 
 
-def _count(connection: Any, table: str) -> int:
-    return int(connection.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0])
-
-
 def _lines(connection: Any) -> int:
     return int(connection.execute("SELECT coalesce(sum(lines), 0) FROM basket").fetchall()[0][0])
 
@@ -218,7 +214,7 @@ def _keep_period(connection: Any, options: SourceOptions, columns: Columns, drop
         if options.end_moment is not None:
             connection.execute("DELETE FROM basket WHERE moment >= ?", [options.end_moment])
         dropped["outside since and until"] = before - _lines(connection)
-        if long := _count(connection, f"basket WHERE last_moment - moment > {LONG_BASKET}"):
+        if long := rows_in(connection, f"basket WHERE last_moment - moment > {LONG_BASKET}"):
             log.warning(
                 "%s over more than two days: are basket ids used again?",
                 plural(long, "basket stretches", "baskets stretch"),
@@ -231,7 +227,7 @@ def _keep_period(connection: Any, options: SourceOptions, columns: Columns, drop
 
 def _without_mixed_store(connection: Any, columns: Columns, options: SourceOptions) -> Columns:
     """The columns without a store that was taken by its name and has two values in some basket."""
-    if options.attributes or len(columns.attributes) != 1 or not _count(connection, "basket WHERE a0 <> other_a0"):
+    if options.attributes or len(columns.attributes) != 1 or not rows_in(connection, "basket WHERE a0 <> other_a0"):
         return columns
     log.warning("column %s has two values in some baskets: it is not read", printable(repr(columns.attributes[0])))
     return replace(columns, attributes=())
@@ -258,8 +254,8 @@ def _refuse_flat_positions(connection: Any, columns: Columns) -> None:
     """A column that is the same for all lines of a basket is no cart order: the order must not be taken for known."""
     if columns.position is None:
         return
-    several = _count(connection, "basket WHERE lines > 1")
-    flat = _count(connection, "basket WHERE lines > 1 AND flat")
+    several = rows_in(connection, "basket WHERE lines > 1")
+    flat = rows_in(connection, "basket WHERE lines > 1 AND flat")
     if several and flat == several:
         raise SourceError(
             f"column {printable(repr(columns.position))} has one value in each basket: it does not say the order",

@@ -30,12 +30,12 @@ from neatrec.data.catalog import UNKNOWN, string_array
 from neatrec.errors import ResourceError, SourceError
 from neatrec.io.assemble import BasketSink, CollectedLines, Taken, assemble, bought_items
 from neatrec.io.columns import Columns
-from neatrec.io.duckdb_session import ReadContext, database, described, workspace
+from neatrec.io.duckdb_session import ReadContext, database, described, rows_in, workspace
 from neatrec.io.files import open_file, unreadable
 from neatrec.io.items import ItemTable, ItemTexts, merged
 from neatrec.io.options import SourceOptions, refuse_options
 from neatrec.io.read import is_saved, is_supermarket, read_named, resolve_options, take_lines
-from neatrec.io.tables import InputTable, open_table, quoted
+from neatrec.io.tables import InputTable, literal, open_filled, quoted
 from neatrec.io.tabular import read_frame, stage
 from neatrec.text import printable
 
@@ -246,7 +246,7 @@ def _write_part(
     target = gathered.folder / f"lines-{number:06d}.parquet"
     _copy(gathered.connection, select, [], target)
     lines_file = _keep(target, folder)
-    baskets = int(gathered.connection.execute("SELECT count(*) FROM basket").fetchall()[0][0])
+    baskets = rows_in(gathered.connection, "basket")
     items_file = _write_items(gathered, folder, f"items-{number:06d}.parquet")
     dropped = {reason: count for reason, count in gathered.dropped.items() if count}
     return StorePart(lines_file, items_file, baskets, gathered.lines, gathered.source, dropped), schema
@@ -268,8 +268,8 @@ def _require_same(schema: StoreSchema, known: StoreSchema, source: str, folder: 
 
 def _copy(connection: Any, select: str, parameters: list[Any], target: Path) -> None:
     """The rows of `select` as a Parquet file, sorted by basket."""
-    path = str(target).replace("'", "''")
-    connection.execute(f"COPY ({select} ORDER BY ALL) TO '{path}' (FORMAT parquet, COMPRESSION zstd)", parameters)
+    copied = f"COPY ({select} ORDER BY ALL) TO {literal(target)} (FORMAT parquet, COMPRESSION zstd)"
+    connection.execute(copied, parameters)
 
 
 def _keep(written: Path, folder: Path) -> StoreFile:
@@ -318,9 +318,7 @@ def _read_items(folder: Path, manifest: StoreManifest, bought: Mapping[str, int]
 
 
 def _lines_table(folder: Path, file: StoreFile, schema: StoreSchema, work: Path) -> InputTable:
-    table = open_table(open_file(folder / file.name), work)
-    if table is None:
-        raise SourceError(f"{printable(folder / file.name)} is empty", file=str(folder / file.name))
+    table = open_filled(open_file(folder / file.name), work)
     return replace(table, columns=(":basket", ":item", *(f":{role}" for role in schema.roles), *schema.attributes))
 
 

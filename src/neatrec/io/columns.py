@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from difflib import SequenceMatcher
+from typing import Any
 
 from neatrec.data.baskets import STORES
 from neatrec.errors import SourceError
@@ -73,17 +74,20 @@ USUAL_NAMES: dict[str, tuple[str, ...]] = {
     ),
     "user": (
         *("user_id", "customer_id", "household_id", "member_id", "client_id", "shopper_id", "customer_no", "buyer_id"),
+        *("user", "customer", "household", "household_key", "customer_number"),
         *(
-            "user",
-            "customer",
-            "household",
-            "household_key",
-            "customer_number",
             "kundennummer",
             "kunden_nr",
             "kunden_id",
+            "kunde",
+            "id_client",
+            "code_client",
+            "numero_client",
+            "client",
+            "id_cliente",
+            "codigo_cliente",
+            "cliente",
         ),
-        *("kunde", "id_client", "code_client", "numero_client", "client", "id_cliente", "codigo_cliente", "cliente"),
     ),
     "position": ("add_to_cart_order", "cart_position", "cart_order", "position_in_cart", "position"),
     "time": (
@@ -301,20 +305,11 @@ def resolve(
         others = "; if the folder holds other tables too, give one file or a glob" if len(tables) > 1 else ""
         raise missing_column(first.shown, wanted, missing, first.columns, extra=others or _one_column(first))
     in_catalogue = _catalogue_columns(options, first, catalogue) if catalogue else None
-    lines = Columns(
-        basket=options.basket,
-        item=options.item,
-        item_else=_item_else(first, options, guessing),
-        position=options.position,
-        quantity=options.quantity,
-        user=options.user,
-        time=options.time,
-        time_of_day=options.time_of_day,
-        attributes=options.attributes,
-        name=None if in_catalogue and in_catalogue.name else options.name,
-        group=None if in_catalogue and in_catalogue.group else options.group,
-        category=() if in_catalogue and in_catalogue.category else options.category,
-    )
+    named: dict[str, Any] = {field.name: getattr(options, field.name, field.default) for field in fields(Columns)}
+    for role in ITEM_ROLES:
+        if in_catalogue and getattr(in_catalogue, role):
+            named[role] = () if role == "category" else None
+    lines = Columns(**{**named, "item_else": _item_else(first, options, guessing)})
     for table in tables:
         _require(table, lines, first)
     if catalogue and in_catalogue:

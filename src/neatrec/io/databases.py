@@ -9,13 +9,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from neatrec.errors import MissingDependencyError, SourceError, must_be, require_extra
+from neatrec.errors import MissingDependencyError, SourceError, did_you_mean, must_be, require_extra
 from neatrec.io.addresses import WHERE_SECRETS_ARE, Address, in_time
 from neatrec.io.duckdb_session import memory_limit
 from neatrec.io.files import SourceFile, unreadable
@@ -129,12 +128,11 @@ def _chosen(database: OpenDatabase, tables: Sequence[DatabaseTable], name: str |
     for table in tables:
         if name in (table.shown, f"{table.schema}.{table.name}"):
             return table
-    near = get_close_matches(name, shown, n=1, cutoff=0.5)
     raise SourceError(
         f"{where} has no table {printable(repr(name))}; it has: {listed}",
         file=database.shown,
         argument="table",
-        hint=f"Did you mean {printable(near[0])}?" if near else CHOOSE,
+        hint=did_you_mean(name, shown, CHOOSE),
     )
 
 

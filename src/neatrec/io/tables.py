@@ -25,12 +25,15 @@ if TYPE_CHECKING:
 
 MAX_LINE = 16_000_000
 ROW = '"neatrec: number of the row"'  # in SQL; tables may have columns called row_number and the like
-_TEXT = re.compile(r"VARCHAR|ENUM\(.*|JSON", re.DOTALL)
-_WHOLE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?")
-_FLOAT = re.compile(r"FLOAT|DOUBLE")
-_DECIMAL = re.compile(r"DECIMAL\(\d+,\s*(\d+)\)")
-_MOMENT = re.compile(r"DATE|TIMESTAMP.*")
-_OTHER_IDS = re.compile(r'UUID|BOOLEAN|TIME|"NULL"')  # "NULL": a column with nothing in it
+KINDS = {
+    "text": re.compile(r"VARCHAR|ENUM\(.*|JSON", re.DOTALL),
+    "float": re.compile("FLOAT|DOUBLE"),
+    "decimal": re.compile(r"DECIMAL\(\d+,\s*[1-9]\d*\)"),
+    "moment": re.compile("DATE|TIMESTAMP.*"),
+    # "NULL": a column with nothing in it
+    "other": re.compile(r'U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DECIMAL\(\d+,\s*0\)|UUID|BOOLEAN|TIME|"NULL"'),
+}
+"""Types of DuckDB whose values can be ids: anything but bytes, lists and the like."""
 
 
 def quoted(name: str) -> str:
@@ -63,30 +66,9 @@ class SqlColumn:
         return quoted(self.name)
 
     @property
-    def is_text(self) -> bool:
-        return bool(_TEXT.fullmatch(self.type))
-
-    @property
-    def is_number(self) -> bool:
-        return any(kind.fullmatch(self.type) for kind in (_WHOLE, _FLOAT, _DECIMAL))
-
-    @property
-    def is_float(self) -> bool:
-        return bool(_FLOAT.fullmatch(self.type))
-
-    @property
-    def has_decimals(self) -> bool:
-        scale = _DECIMAL.fullmatch(self.type)
-        return scale is not None and scale[1] != "0"
-
-    @property
-    def is_moment(self) -> bool:
-        return bool(_MOMENT.fullmatch(self.type))
-
-    @property
-    def has_ids(self) -> bool:
-        """Whether values of this type can be ids: anything but bytes, lists and the like."""
-        return self.is_text or self.is_number or self.is_moment or bool(_OTHER_IDS.fullmatch(self.type))
+    def kind(self) -> str:
+        """One of KINDS; "" where no value can be an id."""
+        return next((kind for kind, pattern in KINDS.items() if pattern.fullmatch(self.type)), "")
 
 
 @dataclass(frozen=True)
@@ -156,6 +138,16 @@ def open_table(
         return None
     text = replace(text, path=plain_path(text.path, folder))
     return InputTable(file.shown, text.columns, csv=text)
+
+
+def open_filled(
+    file: SourceFile, folder: Path, options: SourceOptions | None = None, wanted: Collection[str] = (), what: str = ""
+) -> InputTable:
+    """As `open_table`; an empty file is an error, which may say `what` it is."""
+    table = open_table(file, folder, options, wanted)
+    if table is None:
+        raise SourceError(f"{what}{printable(file.shown)} is empty", file=file.shown)
+    return table
 
 
 def refuse_selection(shown: str, options: SourceOptions) -> None:

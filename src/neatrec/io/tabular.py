@@ -18,12 +18,12 @@ from neatrec.io.columns import Columns, resolve
 from neatrec.io.csv_text import basket_lines
 from neatrec.io.databases import read_database
 from neatrec.io.downloads import download
-from neatrec.io.duckdb_session import ReadContext, database, described, explained, workspace
+from neatrec.io.duckdb_session import ReadContext, database, described, explained, rows_in, workspace
 from neatrec.io.files import REJECTS, SourceFile, find_files, open_file
 from neatrec.io.items import ItemTable, compare_with_catalogue, merged, texts_in_catalogue, texts_in_lines
 from neatrec.io.options import SourceOptions
 from neatrec.io.reading_rules import CHECKS, FIRST_BAD, RAW_ROLES, clean_rows
-from neatrec.io.tables import ROW, InputTable, frame_table, open_table, refuse_selection
+from neatrec.io.tables import ROW, InputTable, frame_table, open_filled, open_table, refuse_selection
 from neatrec.io.times import with_times
 from neatrec.text import plural, printable
 
@@ -106,11 +106,8 @@ def _catalogue_table(options: SourceOptions, folder: Path) -> InputTable | None:
     if not os.path.exists(options.catalog):  # unlike Path.exists, never an OSError
         find_files(str(options.catalog))
     wanted = [options.item or "", options.catalog_item or "", options.name or "", *options.category]
-    file = open_file(options.catalog)
-    table = open_table(file, folder, replace(options, query=None, table=None), wanted)
-    if table is None:
-        raise SourceError(f"the catalogue {printable(file.shown)} is empty", file=file.shown)
-    return table
+    plain = replace(options, query=None, table=None)
+    return open_filled(open_file(options.catalog), folder, plain, wanted, "the catalogue ")
 
 
 def _read(
@@ -210,9 +207,9 @@ def load_lines(context: ReadContext, table: InputTable, columns: Columns, bad: B
         fields += [f"a{i}" for i in range(len(columns.attributes))]
         return f"INSERT INTO line SELECT {', '.join(fields)}, status FROM ({select})", parameters
 
-    before = _line_count(connection)
+    before = rows_in(connection, "line")
     table, rejected = read_with_fallback(connection, table, insert, context.folder)
-    rows = _line_count(connection) - before + len(rejected)
+    rows = rows_in(connection, "line") - before + len(rejected)
     bad.add([*rejected, *_bad_values(connection, table, columns)])
     return table, rows
 
@@ -245,13 +242,9 @@ def refuse_wrong_columns(connection: Any, table: InputTable, columns: Columns) -
             )
 
 
-def _line_count(connection: Any) -> int:
-    return int(connection.execute("SELECT count(*) FROM line").fetchall()[0][0])
-
-
 def _bad_values(connection: Any, table: InputTable, columns: Columns) -> list[BadRow]:
     """Rows whose values cannot be read, with their lines; they leave the table `line`."""
-    if not connection.execute("SELECT count(*) FROM line WHERE status >= ?", [FIRST_BAD]).fetchall()[0][0]:
+    if not rows_in(connection, f"line WHERE status >= {FIRST_BAD}"):
         return []
     connection.execute("DELETE FROM line WHERE status >= ?", [FIRST_BAD])
     by_role = columns.by_role()

@@ -6,6 +6,7 @@ Which of day and month comes first is decided by all values of a column together
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -38,7 +39,7 @@ def with_times(connection: Any, tables: Sequence[InputTable], columns: Columns, 
     if columns.time is None:
         return columns
     values = _sample(connection, tables[0], columns)
-    if not any(_matches(connection, value, NUMERIC_DATE) for value in values[:20]):
+    if not any(re.fullmatch(NUMERIC_DATE, value) for value in values[:20]):
         return columns
     return replace(columns, time_formats=_day_and_month(connection, tables, columns))
 
@@ -66,10 +67,6 @@ def _text_of(table: InputTable, columns: Columns) -> str:
     return time_text(table.column(columns.time), clock)
 
 
-def _matches(connection: Any, value: str, pattern: str) -> bool:
-    return bool(connection.execute(f"SELECT regexp_full_match(?, '{pattern}')", [value]).fetchall()[0][0])
-
-
 def _with_time_of_day(
     connection: Any, tables: Sequence[InputTable], columns: Columns, options: SourceOptions
 ) -> Columns:
@@ -81,7 +78,7 @@ def _with_time_of_day(
     def is_clock(column: str) -> bool:
         values = _sample(connection, first, columns, column)
         return first.column(column).type == "TIME" or (
-            bool(values) and all(_matches(connection, value, CLOCK) for value in values[:20])
+            bool(values) and all(re.fullmatch(CLOCK, value) for value in values[:20])
         )
 
     date, clock = column_called(DATES, first.columns), column_called(TIMES_OF_DAY, first.columns)

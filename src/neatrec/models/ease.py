@@ -20,7 +20,7 @@ from scipy import sparse
 from scipy.linalg import lapack
 
 from neatrec.cooccurrence import CountOptions
-from neatrec.cooccurrence.resources import available_memory, human
+from neatrec.cooccurrence.resources import available_memory
 from neatrec.data.baskets import Baskets
 from neatrec.errors import DivergedError, ResourceError
 from neatrec.models.base import Codes, Model, Scores
@@ -30,6 +30,7 @@ from neatrec.models.embeddings.kernels import gpu
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
 from neatrec.statistics.blas import one_blas_thread
+from neatrec.text import show_size
 
 BLOCK = 1024
 """Rows of the inverse that are turned into weights at a time."""
@@ -109,7 +110,8 @@ class Ease(Model):
         half = 2 * BLOCK / copies
         fits = max(int(np.sqrt(half**2 + free / (copies * dtype.itemsize)) - half), 1)
         raise ResourceError(
-            f"model 'ease' over {items:,} items needs {human(needed)} of memory, the {device} has {human(free)} free",
+            f"model 'ease' over {items:,} items needs {show_size(needed)} of memory, the {device} has "
+            f"{show_size(free)} free",
             hint=f"Raise min_count: {int(bought[min(fits, len(bought) - 1)]) + 1} leaves items that fit.",
         )
 

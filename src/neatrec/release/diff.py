@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -61,17 +61,7 @@ class BundleDiff:
 
     def to_json(self) -> dict[str, Any]:
         """As `neatrec publish --diff --json` prints it."""
-        pairs = {name: list(getattr(self, name)) for name in ("versions", "rows", "items", "coverage")}
-        changes = [{**vars(change), "gone": list(change.gone), "came": list(change.came)} for change in self.changes]
-        return {
-            **pairs,
-            "held_out": None if self.held_out is None else list(self.held_out),
-            "held_out_note": self.held_out_note,
-            "top10_changed": self.top10_changed,
-            "items_new": self.items_new,
-            "items_gone": self.items_gone,
-            "changes": changes,
-        }
+        return asdict(self)
 
 
 def compare(old: ServingTable, new: ServingTable, *, listed: int = MAX_LISTED) -> BundleDiff:
