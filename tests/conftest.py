@@ -105,6 +105,15 @@ def instacart(instacart_folder: Path) -> Any:
 
 
 @pytest.fixture(scope="session")
+def small_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a whole report, audit included; a test that changes it takes a copy."""
+    from helpers.small_report import write_small_report
+
+    write_small_report(out := tmp_path_factory.mktemp("small") / "report")
+    return out
+
+
+@pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """A real PostgreSQL, started for these tests."""
     if programs() is None:

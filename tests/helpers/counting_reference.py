@@ -1,6 +1,7 @@
 """Pair counting as its definition reads: plain Python, slow, obvious. And random shops to count."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 from itertools import combinations
 
 import numpy as np
@@ -36,17 +37,23 @@ def count_plainly(baskets: Baskets, counting: CountOptions) -> dict[tuple[int, i
     }
 
 
-def margins_plainly(baskets: Baskets, counting: CountOptions) -> tuple[list[int], list[int], int, int, int]:
-    """first, second, records, pairs, baskets."""
-    pairs = count_plainly(baskets, counting)
-    first, second = [0] * len(baskets.catalog), [0] * len(baskets.catalog)
-    for (query, item), (n, _) in pairs.items():
+def margins_of(seen: Mapping[tuple[int, int], int], items: int, *, directed: bool) -> tuple[list[int], list[int]]:
+    """How often each item stands first, and second, in the pairs seen; without direction in either place."""
+    first, second = [0] * items, [0] * items
+    for (query, item), n in seen.items():
         first[query] += n
         second[item] += n
-    if not counting.directed:
-        first = second = [a + b for a, b in zip(first, second, strict=True)]
-    counted = int((baskets.sizes >= counting.min_basket).sum())
-    return first, second, sum(n for n, _ in pairs.values()), len(pairs), counted
+    if directed:
+        return first, second
+    either = [a + b for a, b in zip(first, second, strict=True)]
+    return either, either
+
+
+def margins_plainly(baskets: Baskets, counting: CountOptions) -> tuple[list[int], list[int], int, int, int]:
+    """first, second, records, pairs, baskets."""
+    seen = {pair: n for pair, (n, _) in count_plainly(baskets, counting).items()}
+    first, second = margins_of(seen, len(baskets.catalog), directed=counting.directed)
+    return first, second, sum(seen.values()), len(seen), int((baskets.sizes >= counting.min_basket).sum())
 
 
 def as_dict(found: CooccurrenceCounts) -> dict[tuple[int, int], tuple[int, int | None]]:

@@ -1,6 +1,7 @@
 """A shop whose baskets have times and stores: pairs that go together, and pairs that a month or a store explains."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -8,6 +9,7 @@ from neatrec.data.baskets import Attribute, Baskets
 from neatrec.data.catalog import Catalog
 
 
+@cache
 def dated_shop(seed: int = 5) -> Baskets:
     """A year: candy and wreaths sell in December only, ice and charcoal in the north only, buns go with sausages."""
     rng = np.random.default_rng(seed)

@@ -1,10 +1,11 @@
 """Small shops for the tests of the evaluation: random baskets, and models whose scores are given."""
 
 from collections.abc import Mapping
-from itertools import combinations
 
 import numpy as np
 
+from helpers.counting_reference import count_plainly
+from neatrec.cooccurrence import CountOptions
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog, string_array
 
@@ -26,15 +27,8 @@ def random_baskets(rng: np.random.Generator, *, items: int = 12, baskets: int = 
 
 def pair_counts(baskets: Baskets) -> dict[tuple[int, int], int]:
     """Times two items of different categories were bought together, both ways, counted the slow way."""
-    category = baskets.catalog.category_of()
-    out: dict[tuple[int, int], int] = {}
-    for b in range(len(baskets)):
-        lines = baskets.items[baskets.offsets[b] : baskets.offsets[b + 1]].tolist()
-        for one, other in combinations(lines, 2):
-            if category[one] < 0 or category[one] != category[other]:
-                for pair in ((one, other), (other, one)):
-                    out[pair] = out.get(pair, 0) + 1
-    return out
+    plain = count_plainly(baskets, CountOptions(directed=False))
+    return {pair: n for (one, other), (n, _) in plain.items() for pair in ((one, other), (other, one))}
 
 
 class TableModel:

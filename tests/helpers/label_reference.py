@@ -1,12 +1,13 @@
 """Both protocols as their definitions read: plain Python over dictionaries, slow, obvious. And random shops."""
 
 from collections import Counter
-from itertools import combinations
 
 import numpy as np
 from hypothesis import strategies as st
 from scipy import stats
 
+from helpers.counting_reference import count_plainly, margins_of
+from neatrec.cooccurrence import CountOptions
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 
@@ -20,30 +21,8 @@ def differ(category, q, v) -> bool:
 
 def records_plainly(baskets: Baskets, min_basket: int, *, once: bool = False) -> Counter[Pair]:
     """How often each pair was seen; unordered pairs as (smaller, larger)."""
-    category = baskets.catalog.category_of()
-    seen: Counter[Pair] = Counter()
-    customers: dict[Pair, set[int]] = {}
-    for b in range(len(baskets)):
-        lines = baskets.items[baskets.offsets[b] : baskets.offsets[b + 1]].tolist()
-        if len(lines) < min_basket:
-            continue
-        for q, v in combinations(lines, 2):
-            if differ(category, q, v):
-                pair = (q, v) if baskets.ordered else (min(q, v), max(q, v))
-                seen[pair] += 1
-                customers.setdefault(pair, set()).add(-1 if baskets.users is None else int(baskets.users[b]))
-    return Counter({pair: len(who) for pair, who in customers.items()}) if once else seen
-
-
-def margins_plainly(seen: Counter[Pair], items: int, *, directed: bool) -> tuple[list[int], list[int]]:
-    first, second = [0] * items, [0] * items
-    for (q, v), n in seen.items():
-        first[q] += n
-        second[v] += n
-    if directed:
-        return first, second
-    either = [a + b for a, b in zip(first, second, strict=True)]
-    return either, either
+    counting = CountOptions(directed=baskets.ordered, min_basket=min_basket, once_per_customer=once)
+    return Counter({pair: n for pair, (n, _) in count_plainly(baskets, counting).items()})
 
 
 def both_ways(pairs: set[Pair], directed: bool) -> set[Pair]:
@@ -53,7 +32,7 @@ def both_ways(pairs: set[Pair], directed: bool) -> set[Pair]:
 def paper_plainly(baskets: Baskets, level: float, min_basket: int) -> set[Pair]:
     """Pearson's chi-squared of each 2x2 table, cell by cell; the item counts in either position."""
     seen = records_plainly(baskets, min_basket)
-    first, second = margins_plainly(seen, len(baskets.catalog), directed=baskets.ordered)
+    first, second = margins_of(seen, len(baskets.catalog), directed=baskets.ordered)
     total = [a + b for a, b in zip(first, second, strict=True)] if baskets.ordered else first
     n = sum(seen.values())
     labels = set()
@@ -77,7 +56,7 @@ def paper_plainly(baskets: Baskets, level: float, min_basket: int) -> set[Pair]:
 def expected_plainly(seen: Counter[Pair], baskets: Baskets, kind: str) -> np.ndarray:
     """Expected counts of all pairs, shape (items, items): a dense proportional fit, or the product of the margins."""
     items, category = len(baskets.catalog), baskets.catalog.category_of()
-    first, second = (np.array(m, float) for m in margins_plainly(seen, items, directed=baskets.ordered))
+    first, second = (np.array(m, float) for m in margins_of(seen, items, directed=baskets.ordered))
     if kind == "product":
         return np.outer(first, second) / max(first.sum(), 1)
     table = np.array([[float(differ(category, q, v)) for v in range(items)] for q in range(items)])
@@ -92,7 +71,7 @@ def expected_plainly(seen: Counter[Pair], baskets: Baskets, kind: str) -> np.nda
 
 def tests_plainly(seen: Counter[Pair], baskets: Baskets) -> int:
     items, category = len(baskets.catalog), baskets.catalog.category_of()
-    first, second = margins_plainly(seen, items, directed=baskets.ordered)
+    first, second = margins_of(seen, items, directed=baskets.ordered)
     pairs = [(q, v) for q in range(items) for v in range(items) if first[q] and second[v] and differ(category, q, v)]
     return len(pairs) if baskets.ordered else len(pairs) // 2
 

@@ -1,6 +1,7 @@
 """A shop small enough to report on in a second, with names that try to break out of the page."""
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,7 @@ MODELS = ("pop", "popco", "lift", "shrunk-lift", "llr")
 QUICK = LeaderboardOptions(rounds=200, queries=20, carts=20)
 
 
+@cache
 def small_baskets(seed: int = 0, baskets: int = 3000) -> Baskets:
     """Item 2i goes with item 2i + 1, for the first half of the items; popular noise beside."""
     rng = np.random.default_rng(seed)
@@ -55,6 +57,7 @@ def small_baskets(seed: int = 0, baskets: int = 3000) -> Baskets:
     return Baskets.from_lists(lists, catalog=catalog, users=[f"u{number % 500}" for number in range(baskets)])
 
 
+@cache
 def small_result(seeds: int = 1, protocol: str = "calibrated") -> LeaderboardResult:
     split = half(small_baskets())
     options = replace(QUICK, protocol=protocol, seeds=seeds)

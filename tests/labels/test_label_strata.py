@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.label_reference import expected_plainly, margins_plainly, pairs_of, records_plainly, shops
+from helpers.counting_reference import margins_of
+from helpers.label_reference import expected_plainly, pairs_of, records_plainly, shops
 from neatrec.cooccurrence import CountOptions, margins
 from neatrec.cooccurrence.expected_counts import fit_strata
 from neatrec.cooccurrence.strata import strata_of, stratum_margins
@@ -46,7 +47,7 @@ def test_margins_of_strata_are_those_of_the_definition(baskets, min_basket, once
     got = stratum_margins(baskets, strata, counting)
     wanted: dict[tuple[int, int], tuple[int, int]] = {}
     for stratum, seen in records_by_strata(baskets, strata, min_basket, once=once).items():
-        first, second = margins_plainly(seen, len(baskets.catalog), directed=baskets.ordered)
+        first, second = margins_of(seen, len(baskets.catalog), directed=baskets.ordered)
         wanted |= {(stratum, v): (a, b) for v, (a, b) in enumerate(zip(first, second, strict=True)) if a or b}
     cells = zip(got.stratum.tolist(), got.item.tolist(), strict=True)
     found = dict(zip(cells, zip(got.first.tolist(), got.second.tolist(), strict=True), strict=True))

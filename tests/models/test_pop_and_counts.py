@@ -1,7 +1,6 @@
 """The models made of counts, against counts and formulas written out in plain Python."""
 
 import math
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -9,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from helpers.counting_reference import count_plainly
 from helpers.toyshop import code, toy_baskets
+from neatrec.cooccurrence import CountOptions
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.models import Run, make_model
@@ -23,16 +24,12 @@ baskets_of_items = st.lists(
 
 
 def plain_counts(baskets: list[list[str]], window: int | None = None) -> np.ndarray:
-    """C by two loops: all pairs (or those at most `window` apart) of different category, both directions."""
-    category = ["a", "a", "b", "c", "c", None, None]
+    """C: all pairs (or those at most `window` apart) of different category, both directions."""
+    ordered = CountOptions(window=window)
     counts = np.zeros((7, 7))
-    for basket in baskets:
-        for (i, one), (j, other) in combinations(enumerate(ITEMS.index(item) for item in basket), 2):
-            same = category[one] is not None and category[one] == category[other]
-            if not same and (window is None or j - i <= window):
-                counts[one, other] += 1
-                counts[other, one] += 1
-    return counts
+    for pair, (n, _) in count_plainly(Baskets.from_lists(baskets, catalog=CATALOG), ordered).items():
+        counts[pair] += n
+    return counts + counts.T
 
 
 def plain_llr(c: float, fq: float, fv: float, n: float) -> float:

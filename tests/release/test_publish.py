@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers.small_report import write_small_report
 from helpers.toyshop import toy_baskets
 from neatrec.data.baskets import Baskets
 from neatrec.errors import BundleError, GateError, ParameterError, ResourceError, SourceError
@@ -240,9 +239,8 @@ def test_items_are_matched_by_id(tmp_path: Path) -> None:
     assert compare(new, old).items_gone == 1
 
 
-def test_an_attached_report_limits_the_held_out_measure(nights: list[Path], tmp_path: Path) -> None:
-    write_small_report(tmp_path / "report")
-    attachment = read_report(tmp_path / "report")
+def test_an_attached_report_limits_the_held_out_measure(nights: list[Path], small_report, tmp_path: Path) -> None:
+    attachment = read_report(small_report)
     json.dumps(attachment, allow_nan=False)
     measure = held_out(attachment, "shrunk-lift")
     assert measure is not None
@@ -276,9 +274,8 @@ def test_an_attached_report_limits_the_held_out_measure(nights: list[Path], tmp_
         ({"protocol": None}, "protocol calibrated against unknown"),
     ],
 )
-def test_measures_of_another_kind_are_not_compared(nights: list[Path], tmp_path, other: dict, why: str, caplog) -> None:
-    write_small_report(tmp_path / "report")
-    attachment = read_report(tmp_path / "report")
+def test_measures_of_another_kind_are_not_compared(nights, small_report, tmp_path, other, why: str, caplog) -> None:
+    attachment = read_report(small_report)
     bundle = tmp_path / "bundle"
     shutil.copytree(nights[0], bundle)
     rewrite_index(bundle, attachment=attachment)
@@ -315,10 +312,10 @@ def test_a_refusal_names_the_file_of_the_limits(nights: list[Path], tmp_path: Pa
         publish(half, tmp_path / "store", PublishLimits.read(tmp_path / "strict.toml"))
 
 
-def test_what_is_no_report_cannot_be_attached(tmp_path: Path) -> None:
+def test_what_is_no_report_cannot_be_attached(small_report: Path, tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="is no report that can be read"):
         read_report(tmp_path)
-    write_small_report(tmp_path / "report")
+    shutil.copytree(small_report, tmp_path / "report")
     table = next((tmp_path / "report" / "tables").glob("*.csv"))
     table.write_text(table.read_text() + "x")
     with pytest.raises(BundleError, match="is not as it was written"):

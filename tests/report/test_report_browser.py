@@ -7,14 +7,11 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, expect
 
 from helpers.browser import chromium
-from helpers.small_report import write_small_report
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> str:
-    out = tmp_path_factory.mktemp("report") / "report"
-    write_small_report(out)
-    return (out / "index.html").as_uri()
+def address(small_report) -> str:
+    return (small_report / "index.html").as_uri()
 
 
 @pytest.fixture(scope="module")

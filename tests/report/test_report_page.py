@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.small_report import INJECTIONS, ITEMS, write_small_report
+from helpers.small_report import INJECTIONS, ITEMS
 from neatrec.report.svg import DARK, LIGHT
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}
@@ -45,15 +45,8 @@ class Outline(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("report") / "report"
-    write_small_report(out)
-    return out
-
-
-@pytest.fixture(scope="module")
-def html(folder: Path) -> str:
-    return (folder / "index.html").read_text(encoding="utf-8")
+def html(small_report: Path) -> str:
+    return (small_report / "index.html").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -61,13 +54,13 @@ def outline(html: str) -> Outline:
     return Outline(html)
 
 
-def test_the_page_needs_no_outside_address(html: str, outline: Outline, folder: Path) -> None:
+def test_the_page_needs_no_outside_address(html: str, outline: Outline, small_report: Path) -> None:
     for tag, attributes in outline.tags:
         for name in ("src", "href", "xlink:href", "action", "data", "srcset"):
             address = attributes.get(name)
             if address is None:
                 continue
-            assert address.startswith("#") or (folder / address).is_file(), (tag, address)
+            assert address.startswith("#") or (small_report / address).is_file(), (tag, address)
     assert not re.search(r"@import|url\((?!#)", html)
     assert outline.open == []  # everything that opens closes
 

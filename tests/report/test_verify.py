@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from helpers.small_report import QUICK, write_small_report
+from helpers.small_report import QUICK
 from neatrec.data.baskets import Baskets
 from neatrec.errors import BundleError, InputError
 from neatrec.leaderboard.report import make_report
@@ -23,16 +23,9 @@ from neatrec.report.verify import check_report, verify_report
 TABLE = "tables/leaderboard-0.05-top200"
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("verify") / "report"
-    write_small_report(out)
-    return out
-
-
 @pytest.fixture
-def report(written: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(written, tmp_path / "report"))
+def report(small_report: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(small_report, tmp_path / "report"))
 
 
 def alter(file: Path, change: Callable[[str], str]) -> None:
