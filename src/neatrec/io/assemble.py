@@ -132,7 +132,7 @@ class BasketSink(Generic[Taken]):
     inside: Path | None = None
     """A folder for temporary files; None: TMPDIR."""
     memory: int | None = None
-    """Bytes the database may use; None: half of the machine, at most 600 MiB."""
+    """Bytes the database may use; None: a quarter of the machine, at most 4 GiB."""
 
 
 IN_MEMORY = BasketSink(whole)

@@ -18,7 +18,7 @@ from neatrec.io.tables import InputTable, SqlColumn
 from neatrec.text import first_line, printable
 
 log = logging.getLogger(__name__)
-MEMORY_LIMIT = 600 << 20
+MEMORY_LIMIT = 4 << 30
 DISK_FULL = r"(?i)duckdb_temp|no space left|file too large|quota exceeded"
 """What the database reports when its temporary files do not fit."""
 
@@ -34,12 +34,12 @@ class ReadContext:
 
 
 def memory_limit() -> int:
-    """Bytes the database may use before it spills: half of the machine, at most 600 MiB."""
+    """Bytes the database may use before it spills: a quarter of the machine, at most 4 GiB."""
     try:
         machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):
         return MEMORY_LIMIT
-    return min(MEMORY_LIMIT, machine // 2)
+    return min(MEMORY_LIMIT, machine // 4)
 
 
 @contextmanager
