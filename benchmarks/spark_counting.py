@@ -7,8 +7,8 @@
 and one basket of `--long` lines, written as Parquet and read by Spark itself. `window`: pairs at most five places
 apart, one basket of a million lines among the others. `refused`: all pairs of such a basket. CPU seconds are those of
 this process, Java and its Python workers after the session's start. What a worker's first task loads is no skew, so a
-part that is counted again has the stages of the second time: tasks, and the longest task beside the median one, of
-Spark's own status store.
+part that is counted again has the stages of the second time: tasks, and the longest task beside the median one, in CPU
+seconds of the Python worker and, by Spark's own status store, in run time, which includes the wait for a core.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import os
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -27,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._spark_daemon import FOLDER
 from benchmarks.harness import data_folder, save, table
 
 MILLION = 1_000_000
@@ -35,8 +37,8 @@ MANY = 4
 
 
 def stages_since(session: Any, known: set[int]) -> list[dict[str, Any]]:
-    """Stages that ended since, with the run times of their tasks in seconds, longest task first."""
-    context = session.sparkContext
+    """Stages that ended since, with the run times and CPU seconds of their tasks, longest task first."""
+    context, cpu = session.sparkContext, cpu_of_tasks()
     store = context._jsc.sc().statusStore()
     found = []
     for number in range(10_000):
@@ -58,9 +60,20 @@ def stages_since(session: Any, known: set[int]) -> list[dict[str, Any]]:
             if tasks.apply(i).taskMetrics().isDefined()
         ]
         if times:
-            median = float(np.median(times))
-            found.append({"tasks": len(times), "longest": round(max(times), 2), "median": round(median, 2)})
+            run = {"longest": round(max(times), 2), "median": round(float(np.median(times)), 2)}
+            used = {"cpu_longest": round(max(cpu[number]), 3), "cpu_median": round(float(np.median(cpu[number])), 3)}
+            found.append({"tasks": len(times), **run, **used})
     return sorted(found, key=lambda stage: -float(stage["longest"]))
+
+
+def cpu_of_tasks() -> dict[int, list[float]]:
+    """Stage -> CPU seconds of each of its tasks in the Python worker, as `_spark_daemon` writes them down."""
+    found: dict[int, list[float]] = defaultdict(list)
+    for file in Path(os.environ[FOLDER]).iterdir():
+        for line in file.read_text().splitlines():
+            stage, seconds = line.split()
+            found[int(stage)].append(float(seconds))
+    return found
 
 
 def cpu_seconds() -> float:
@@ -239,10 +252,12 @@ def refused(session: Any, threads: int, long: int = MILLION) -> dict[str, Any]:
 
 
 def main(parts: list[str], baskets: int, long: int, threads: int, memory: str | None) -> None:
-    from neatrec.cooccurrence.spark import connect
+    from neatrec.cooccurrence.spark import session as spark
     from neatrec.text import parse_size
 
-    session = connect(f"local[{threads}]", threads=threads, memory=parse_size(memory) if memory else None)
+    plain = spark._settings
+    spark._settings = lambda *how: {**plain(*how), "spark.python.daemon.module": "benchmarks._spark_daemon"}
+    session = spark.connect(f"local[{threads}]", threads=threads, memory=parse_size(memory) if memory else None)
     options = f"{' '.join(parts)} --baskets {baskets} --long {long} --threads {threads}"
     options += f" --memory {memory}" if memory else ""
     file = f"spark_counting_{parts[0]}" if len(parts) == 1 else None
@@ -276,4 +291,6 @@ if __name__ == "__main__":
     parser.add_argument("--long", type=int, default=1500)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--memory", help="of the Java process; default: as the command line has it")
-    main(**vars(parser.parse_args()))
+    with tempfile.TemporaryDirectory(prefix="neatrec-tasks-") as folder:
+        os.environ[FOLDER] = folder
+        main(**vars(parser.parse_args()))
