@@ -51,9 +51,7 @@ class NeatrecError(Exception):
 
     def to_dict(self) -> dict[str, Any]:
         """The error as `--json` prints it."""
-        return {
-            "error": {"kind": type(self).__name__, "message": self.message, "hint": self.hint, **self.where},
-        }
+        return {"error": {"kind": type(self).__name__, "message": self.message, "hint": self.hint, **self.where}}
 
 
 class DivergedError(NeatrecError):

@@ -13,13 +13,7 @@ import pyarrow as pa
 
 from neatrec._version import __version__
 from neatrec.check.power import LEVEL, MIN_BASKET, POWER, TRIAL, LabelRepeat, Power, label_repeats, measure_power
-from neatrec.check.suspects import (
-    FrequentItem,
-    InseparablePair,
-    frequent_items,
-    inseparable_items,
-    placeholder_items,
-)
+from neatrec.check.suspects import FrequentItem, InseparablePair, frequent_items, inseparable_items, placeholder_items
 from neatrec.cooccurrence import CountOptions, Forecast, forecast
 from neatrec.cooccurrence.count_input import pairs_of_size
 from neatrec.cooccurrence.recency import parse_half_life

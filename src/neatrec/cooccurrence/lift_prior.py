@@ -20,14 +20,7 @@ from neatrec.cooccurrence.recency import as_of_newest, pair_hash
 from neatrec.cooccurrence.spark.lines import SparkLines
 from neatrec.data.baskets import Baskets, BasketStream, MaskedShards, as_shards
 from neatrec.data.splits import uniform_of_ids
-from neatrec.statistics import (
-    HalfCounts,
-    LiftPrior,
-    PairSample,
-    fit_lift_prior,
-    sample_possible_pairs,
-    with_halves,
-)
+from neatrec.statistics import HalfCounts, LiftPrior, PairSample, fit_lift_prior, sample_possible_pairs, with_halves
 
 Floats = npt.NDArray[np.float64]
 LEAST_COUNT = 2

@@ -282,9 +282,7 @@ def _cursor(driver: str, address: Address, **how: Any) -> Iterator[tuple[Any, tu
         hint = None if "FATAL:" in str(error) else "Check host, port and network."
         hint = WHERE_SECRETS_ARE[driver] if "password" in words else hint
         raise SourceError(
-            f"cannot connect to {printable(address.shown)}: {words}",
-            file=address.shown,
-            hint=hint,
+            f"cannot connect to {printable(address.shown)}: {words}", file=address.shown, hint=hint
         ) from error
     with connection, connection.cursor() as cursor:
         yield cursor, (adbc.Error,)

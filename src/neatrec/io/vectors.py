@@ -98,9 +98,7 @@ def _numbers(column: pa.ChunkedArray, file: str | Path) -> npt.NDArray[np.float3
         row = int(wrong[0])
         wanted = f"{sizes[0]} numbers as in row 1" if sizes[0] else "at least one number"
         raise _bad(
-            file,
-            f"{printable(file)}, row {row + 1:,}: column 'vector' must hold {wanted}, got {sizes[row]}",
-            "vector",
+            file, f"{printable(file)}, row {row + 1:,}: column 'vector' must hold {wanted}, got {sizes[row]}", "vector"
         )
     values: npt.NDArray[np.float32] = (
         array.flatten().cast(pa.float32(), safe=False).to_numpy(zero_copy_only=False).reshape(len(array), -1)

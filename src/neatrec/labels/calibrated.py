@@ -29,12 +29,7 @@ class CalibratedTest:
     level_kind = "q"
 
     def __init__(
-        self,
-        levels: tuple[float, ...],
-        *,
-        directed: bool,
-        fit: Callable[[Margins], Expected],
-        at_least: float = 0.0,
+        self, levels: tuple[float, ...], *, directed: bool, fit: Callable[[Margins], Expected], at_least: float = 0.0
     ) -> None:
         """`fit` makes expected counts of margins; pairs with p <= `at_least` are kept whatever the levels are."""
         self.levels, self.directed = levels, directed

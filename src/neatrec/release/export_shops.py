@@ -64,13 +64,7 @@ SHOPS = {
         most=10,
     ),
     "woocommerce": ShopFormat(
-        "WooCommerce",
-        keys=("ID",),
-        also=("SKU",),
-        lists=("Cross-sells",),
-        separator=",",
-        prefix="id:",
-        own_key="SKU",
+        "WooCommerce", keys=("ID",), also=("SKU",), lists=("Cross-sells",), separator=",", prefix="id:", own_key="SKU"
     ),
     "magento": ShopFormat(
         "Magento",
