@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from neatrec.errors import MissingDependencyError, SourceError, did_you_mean, must_be, require_extra
 from neatrec.io.addresses import WHERE_SECRETS_ARE, Address, in_time
-from neatrec.io.duckdb_session import memory_limit
+from neatrec.io.duckdb_session import lock, memory_limit
 from neatrec.io.files import SourceFile, unreadable
 from neatrec.io.options import SourceOptions
 from neatrec.io.tables import InputTable, quoted, spooled
@@ -370,11 +370,7 @@ def _duckdb(file: SourceFile, folder: Path) -> Iterator[OpenDatabase]:
         return rows.to_arrow_reader(BATCH_ROWS)
 
     try:
-        connection.execute("SET TimeZone = 'UTC'")
-        connection.execute("SET enable_progress_bar = false")
-        connection.execute("SET allowed_directories = ?", [[str(folder)]])  # where it spills
-        connection.execute("SET enable_external_access = false")
-        connection.execute("SET lock_configuration = true")
+        lock(connection, folder)
         yield OpenDatabase(file.shown, reader, tables, (duckdb.Error,))
     finally:
         connection.close()

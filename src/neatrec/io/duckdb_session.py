@@ -70,13 +70,7 @@ def session(paths: Sequence[str], folder: Path, memory: int | None = None) -> It
     spill = folder / "spill"
     connection = duckdb.connect(":memory:", config={"memory_limit": limit, "temp_directory": str(spill)})
     try:
-        connection.execute("SET TimeZone = 'UTC'")
-        connection.execute("SET enable_progress_bar = false")
-        connection.execute("SET python_enable_replacements = false")
-        connection.execute("SET allowed_directories = ?", [[str(folder)]])
-        connection.execute("SET allowed_paths = ?", [list(paths)])
-        connection.execute("SET enable_external_access = false")
-        connection.execute("SET lock_configuration = true")
+        lock(connection, folder, paths)
         yield connection
     except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
         raise ResourceError(
@@ -87,6 +81,17 @@ def session(paths: Sequence[str], folder: Path, memory: int | None = None) -> It
         raise SourceError(f"cannot read the source: {first_line(error)}") from error
     finally:
         connection.close()
+
+
+def lock(connection: Any, folder: Path, paths: Sequence[str] = ()) -> None:
+    """Let a connection read `paths`, read and write in `folder`, where it spills, and reach nothing else."""
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET enable_progress_bar = false")
+    connection.execute("SET python_enable_replacements = false")
+    connection.execute("SET allowed_directories = ?", [[str(folder)]])
+    connection.execute("SET allowed_paths = ?", [list(paths)])
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
 
 
 def _where_space_is_needed(folder: Path) -> str:

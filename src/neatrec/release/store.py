@@ -7,7 +7,6 @@ later rollback skips it.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import logging
 import os
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from neatrec.bundle.folder import remove, sync_file, sync_folder
+from neatrec.bundle.folder import FULL, remove, sync_file, sync_folder
 from neatrec.bundle.manifest import NAME, read_manifest_file, verify_files
 from neatrec.errors import BundleError, NeatrecError, ParameterError, ResourceError, must_be
 from neatrec.text import printable
@@ -159,7 +158,7 @@ class BundleStore:
 
     def _write_error(self, error: OSError) -> ParameterError | ResourceError:
         where, why = printable(self.folder), printable(error.strerror or error)
-        if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
+        if error.errno in FULL:
             return ResourceError(
                 f"cannot write the store {where}: {why}", hint="Free some space. The live one is untouched."
             )
