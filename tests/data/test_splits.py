@@ -3,7 +3,6 @@
 from datetime import date, datetime
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -166,10 +165,6 @@ def test_bad_splits_are_refused_with_a_sentence() -> None:
 
 
 @pytest.mark.real
-def test_the_instacart_half_split_has_the_published_sizes(instacart_folder: object) -> None:
-    file = next(instacart_folder.glob("order_products__train*"))
-    if file.suffix != ".parquet":
-        pytest.skip("reads the order ids straight from Parquet, and this folder holds CSV")
-    orders = np.unique(pq.read_table(file, columns=["order_id"])["order_id"].to_numpy()).astype(str)
-    split = half(one_line_each(orders.tolist()))
+def test_the_instacart_half_split_has_the_published_sizes(instacart: Baskets) -> None:
+    split = half(instacart)
     assert (len(split.train), len(split.test)) == (65_529, 65_680)

@@ -31,8 +31,6 @@ def order_lines(baskets: int, items: int) -> tuple[OrderLine, ...]:
 def _order_lines(baskets: int, items: int) -> Iterator[OrderLine]:
     made = supermarket(baskets=baskets, items=items).baskets
     catalog, times, users = made.catalog, made.times, made.users
-    assert times is not None
-    assert users is not None
     store = made.attributes["store"]
     for order in range(len(made)):
         time = datetime.fromtimestamp(int(times[order]) / 1e6, UTC)

@@ -1,12 +1,11 @@
 """The half-split of the Instacart orders: the published counts, ceilings and hit rates, to the digits."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from neatrec.data.baskets import Baskets
 from neatrec.data.splits import half
-from neatrec.io import read_baskets
 from neatrec.leaderboard.run import LeaderboardOptions, run_leaderboard
 from neatrec.models import make_model
 
@@ -25,8 +24,8 @@ CATALOGUE_CEILING = {"1": 0.351, "5": 0.692, "10": 0.814, "20": 0.901}
 
 
 @pytest.fixture(scope="module")
-def answer(instacart_folder: Path) -> dict[str, Any]:
-    split = half(read_baskets(str(instacart_folder)))
+def answer(instacart: Baskets) -> dict[str, Any]:
+    split = half(instacart)
     models = {name: name for name in PUBLISHED} | {"popco-window": make_model("popco", window=5)}
     leaderboard = run_leaderboard(split.train, split.test, models, OPTIONS)
     return leaderboard.to_json()

@@ -67,7 +67,6 @@ def test_baskets_follow_each_other_through_one_year(market: Supermarket) -> None
 
 def test_households_come_back_mostly_to_their_own_store(market: Supermarket) -> None:
     users, stores = market.baskets.users, market.baskets.attributes["store"].codes
-    assert users is not None
     visits = np.bincount(users)
     assert 7 < visits.mean() < 9
     assert visits.max() > 20
@@ -78,15 +77,13 @@ def test_households_come_back_mostly_to_their_own_store(market: Supermarket) -> 
 
 def test_as_many_households_as_baskets_shop_once_each() -> None:
     users = supermarket(500, 100, households=500).baskets.users
-    assert users is not None
     assert len(np.unique(users)) == 500
 
 
 def test_a_household_buys_its_favourites_again(market: Supermarket) -> None:
     baskets = market.baskets
-    assert baskets.users is not None
     half = baskets.select(np.arange(0, len(baskets), 2)), baskets.select(np.arange(1, len(baskets), 2))
-    bought = np.zeros((2, len(baskets.user_ids or ()), len(baskets.catalog)), dtype=bool)
+    bought = np.zeros((2, len(baskets.user_ids), len(baskets.catalog)), dtype=bool)
     for place, part in enumerate(half):
         bought[place, part.users[part.basket_of_line], part.items] = True
     again = (bought[0] & bought[1]).sum()
