@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from neatrec.io import read_baskets
+from neatrec.io import duckdb_session, read_baskets
 
 LINES = 6_000_000
 CODE = """
@@ -37,6 +37,18 @@ def test_memory_is_bounded_by_the_limit_and_the_result(tmp_path: Path) -> None:
     assert (baskets, lines) == (LINES // 10, LINES)
     # as strings in memory the lines would take over 800 MiB
     assert peak < 256 + 500
+
+
+def test_lines_that_do_not_fit_into_the_limit_are_read_with_more_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "orders.csv"
+    path.write_text("order_id,sku\n" + "".join(f"order {i // 10},item {i * 7919 % 5000}\n" for i in range(300_000)))
+    wanted = read_baskets(path).hash
+    monkeypatch.setattr(duckdb_session, "MEMORY_LIMIT", 8 << 20)
+    with caplog.at_level("INFO", logger="neatrec"):
+        assert read_baskets(path).hash == wanted
+    assert "does not fit into 8 MiB: reading it with more memory" in caplog.text
 
 
 def test_many_bad_rows_are_found_in_one_pass(tmp_path: Path) -> None:

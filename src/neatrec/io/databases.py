@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from neatrec.errors import MissingDependencyError, SourceError, did_you_mean, must_be, require_extra
 from neatrec.io.addresses import WHERE_SECRETS_ARE, Address, in_time
-from neatrec.io.duckdb_session import lock, memory_limit
+from neatrec.io.duckdb_session import lock, memory_limits
 from neatrec.io.files import SourceFile, unreadable
 from neatrec.io.options import SourceOptions
 from neatrec.io.tables import InputTable, quoted, spooled
@@ -346,7 +346,7 @@ def _sqlite_text(value: Any) -> str | None:
 def _duckdb(file: SourceFile, folder: Path) -> Iterator[OpenDatabase]:
     import duckdb
 
-    config = {"temp_directory": str(folder / "spill"), "memory_limit": f"{memory_limit() >> 20}MiB"}
+    config = {"temp_directory": str(folder / "spill"), "memory_limit": f"{memory_limits()[0] >> 20}MiB"}
     try:
         connection = duckdb.connect(str(file.path.absolute()), read_only=True, config=config)
     except duckdb.Error as error:

@@ -18,7 +18,7 @@ from neatrec.io.tables import InputTable, SqlColumn
 from neatrec.text import first_line, printable
 
 log = logging.getLogger(__name__)
-MEMORY_LIMIT = 4 << 30
+MEMORY_LIMIT = 600 << 20
 DISK_FULL = r"(?i)duckdb_temp|no space left|file too large|quota exceeded"
 """What the database reports when its temporary files do not fit."""
 
@@ -33,13 +33,14 @@ class ReadContext:
     source: str
 
 
-def memory_limit() -> int:
-    """Bytes the database may use before it spills: a quarter of the machine, at most 4 GiB."""
+def memory_limits() -> list[int]:
+    """Bytes the database may use before it spills: at most MEMORY_LIMIT, and what it may use where joins and groups of
+    very many lines do not fit into that, half of the machine."""
     try:
-        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
     except (ValueError, OSError, AttributeError):
-        return MEMORY_LIMIT
-    return min(MEMORY_LIMIT, machine // 4)
+        return [MEMORY_LIMIT]
+    return [min(MEMORY_LIMIT, half), half]
 
 
 @contextmanager
@@ -66,7 +67,7 @@ def session(paths: Sequence[str], folder: Path, memory: int | None = None) -> It
     """A connection that can read the files `paths` and those in `folder`."""
     import duckdb
 
-    limit = f"{(memory or memory_limit()) // 2**20}MiB"
+    limit = f"{(memory or memory_limits()[0]) // 2**20}MiB"
     spill = folder / "spill"
     connection = duckdb.connect(":memory:", config={"memory_limit": limit, "temp_directory": str(spill)})
     try:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from neatrec.errors import SourceError, must_be
+from neatrec.errors import ResourceError, SourceError, must_be
 from neatrec.io.addresses import DATABASES, READABLE, is_address, parse_address
 from neatrec.io.assemble import BasketSink, Taken, assemble, bought_items
 from neatrec.io.bad_rows import BadRow, BadRows, lines_of, read_with_fallback, refuse_to_overwrite
@@ -18,7 +18,7 @@ from neatrec.io.columns import Columns, resolve
 from neatrec.io.csv_text import basket_lines
 from neatrec.io.databases import read_database
 from neatrec.io.downloads import download
-from neatrec.io.duckdb_session import ReadContext, database, described, explained, rows_in, workspace
+from neatrec.io.duckdb_session import ReadContext, database, described, explained, memory_limits, rows_in, workspace
 from neatrec.io.files import REJECTS, SourceFile, find_files, open_file
 from neatrec.io.items import ItemTable, compare_with_catalogue, merged, texts_in_catalogue, texts_in_lines
 from neatrec.io.options import SourceOptions
@@ -119,9 +119,31 @@ def _read(
     *,
     nested: bool = True,
 ) -> Taken:
+    """Once more with more memory where very many lines do not fit into the usual limit."""
+    limits = [sink.memory] if sink.memory else memory_limits()
+    for limit in limits:
+        try:
+            return _read_within(limit, tables, folder, options, source, sink, nested=nested)
+        except ResourceError as error:
+            if limit == limits[-1] or "Out of Memory" not in str(error):
+                raise
+            log.info("%s does not fit into %d MiB: reading it with more memory", printable(source), limit >> 20)
+    raise AssertionError("the last limit returns or raises")
+
+
+def _read_within(
+    memory: int,
+    tables: Sequence[InputTable],
+    folder: Path,
+    options: SourceOptions,
+    source: str,
+    sink: BasketSink[Taken],
+    *,
+    nested: bool,
+) -> Taken:
     catalogue = _catalogue_table(options, folder)
     lines, in_catalogue = resolve(options, tables, catalogue)
-    with database([*tables, *([catalogue] if catalogue else [])], folder, sink.memory) as connection:
+    with database([*tables, *([catalogue] if catalogue else [])], folder, memory) as connection:
         context = ReadContext(connection, folder, options, source)
         tables = [described(connection, table) for table in tables]
         lines = with_times(connection, tables, lines, options)
