@@ -417,8 +417,10 @@ class ServingTable:
     def explained_with(self, *codes: int) -> npt.NDArray[np.int32]:
         """The items that look certain with each of `codes` over all baskets, but not within strata: no answers to them;
         ascending."""
+        inside = np.zeros(len(self), dtype=np.bool_)
+        inside[list(codes)] = True
         smaller, larger = self._explained_pairs
-        others = np.concatenate([larger[np.isin(smaller, codes)], smaller[np.isin(larger, codes)]])
+        others = np.concatenate([larger[inside[smaller]], smaller[inside[larger]]])
         items, times = np.unique(others, return_counts=True)
         found: npt.NDArray[np.int32] = items[times == len(codes)]
         return found
