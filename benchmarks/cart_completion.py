@@ -152,7 +152,7 @@ def speed(items: int = 50_000, size: int = 20, count: int = 200) -> None:
     for name in ("ease", "bayes"):
         model = make_model(name, **({"min_count": 20} if name == "ease" else {})).fit(baskets)
         with TemporaryDirectory() as folder:
-            # the table is not asked for carts: an approximate one of `bayes` is made in a fraction of the time
+            # the table is not asked for carts: the approximate one of `bayes` compares fewer items
             save_indexed(model, Path(folder) / "bundle", baskets, seed=0, k=10, ann=name == "bayes")
             index = ServingTable.open(Path(folder) / "bundle")
         row: dict[str, Any] = {"model": name}
