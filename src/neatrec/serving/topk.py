@@ -230,17 +230,17 @@ class TypicalAnswers:
         numbers, stamp = self.list_of[queries], np.full(self.lists.shape[1], -1, dtype=np.int32)
         every = np.empty(len(items) + int(np.diff(self.lists.indptr)[numbers].sum()), dtype=np.int32)
         ends = np.zeros(len(queries) + 1, dtype=np.int64)
-        unite_lists(start, items, numbers, self.lists.indptr, self.lists.indices, stamp, ends, every)
+        unite_lists((start, items), (self.lists.indptr, self.lists.indices), numbers, stamp, ends, every)
         return ends, every[: ends[-1]]
 
 
 @compiled
-def unite_lists(start, items, numbers, list_start, list_items, stamp, ends, out):
+def unite_lists(rows, lists, numbers, stamp, ends, out):
     """Fill `out` with the items of each row and those of the list with its number, each once; ends: where rows end.
 
-    stamp: -1 for each item.
+    rows, lists: where each starts, and the items. stamp: -1 for each item.
     """
-    n = 0
+    (start, items), (list_start, list_items), n = rows, lists, 0
     for row in range(len(numbers)):
         first, last = list_start[numbers[row]], list_start[numbers[row] + 1]
         for part in (items[start[row] : start[row + 1]], list_items[first:last]):
