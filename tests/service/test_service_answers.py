@@ -23,7 +23,6 @@ from neatrec.models import make_model
 from neatrec.models.bayes import GOALS
 from neatrec.service.app import make_app
 from neatrec.service.loaded_bundle import LoadedBundle
-from neatrec.service.problems import CHOICES
 from neatrec.service.render import evidence_json
 from neatrec.service.schemas import Goal
 from neatrec.service.settings import ServiceSettings
@@ -318,7 +317,7 @@ def test_an_approximate_table_says_so(gaussian_bundle: Path, tmp_path: Path) -> 
         assert (model["table"], model["recall"]) == ("Exact: every item's best answers by the model.", None)
 
 
-@pytest.mark.parametrize("goal", [None, *CHOICES["goal"]])
+@pytest.mark.parametrize("goal", [None, *GOALS])
 def test_an_item_and_a_cart_are_answered_by_the_goal_asked_for(goals_bundle: Path, goal: str | None) -> None:
     model = load_bundle(goals_bundle).with_goal(goal or "balanced")
     asked = {} if goal is None else {"goal": goal}
@@ -338,7 +337,7 @@ def test_an_item_and_a_cart_are_answered_by_the_goal_asked_for(goals_bundle: Pat
         alone = client.post("/v1/cart/complements", json={**body, "items": cart[:1]}).json()
         assert [line["id"] for line in alone["complements"]] == model.rank(cart[:1], 9).ids
         assert CART_NOTE not in alone["notes"]
-        assert client.get("/v1/model").json()["models"][0]["goals"] == list(CHOICES["goal"])
+        assert client.get("/v1/model").json()["models"][0]["goals"] == list(GOALS)
 
 
 def test_goals_give_other_orders_and_wrong_ones_are_refused(client: TestClient, goals_bundle: Path) -> None:
@@ -357,7 +356,7 @@ def test_goals_give_other_orders_and_wrong_ones_are_refused(client: TestClient, 
 
 
 def test_the_goals_of_the_api_are_those_of_the_model() -> None:
-    assert get_args(Goal) == CHOICES["goal"] == GOALS
+    assert get_args(Goal) == GOALS
 
 
 def test_new_items_are_answers_when_asked_for(tmp_path: Path, client: TestClient) -> None:

@@ -80,7 +80,7 @@ def export_rows(index: ServingTable, min_evidence: str | None, k: int) -> Export
         key = categories[code].tobytes() if categories is not None and index.item_count[code] == 0 else b""
         found = alike.get(key)
         if found is None:
-            found = answer_item(index, code, k, level, AnswerFilter(index, [code])) or []
+            found = answer_item(index, code, k, level, AnswerFilter(index, [code]))
         if key:
             alike[key] = found
         lines += [(code, number, line) for number, line in enumerate(found, 1)]

@@ -42,9 +42,9 @@ class AnsweredQuery:
 
 
 def goes_with(
-    snapshot: ServingSnapshot, bundle: LoadedBundle, code: int, filters: Filters, *, exact: bool
-) -> AnsweredQuery | None:
-    """What goes with an item. None, unless `exact`: the table does not suffice, and exact scores take longer."""
+    snapshot: ServingSnapshot, bundle: LoadedBundle, code: int, filters: Filters, *, exact: bool = True
+) -> AnsweredQuery:
+    """What goes with an item. Unless `exact`: by the table alone, or `TableUsedUp`."""
     if filters.include_new and exact:
         bundle.check_new_items()
     rules = snapshot.rules[bundle.name]
@@ -55,8 +55,6 @@ def goes_with(
     new, boosts = filters.include_new, rules.boosts(code)
     most = wanted + max(boosts.values(), default=0)  # an answer below the last one may move up to it
     lines = answer_item(bundle.index, code, most, level, item_filter, include_new=new, exact=exact)
-    if lines is None:
-        return None
     moved = _boost(lines, boosts, wanted)
     lines = lines[:wanted]
     for position, line in pins:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any, get_origin
 from urllib.parse import unquote_to_bytes
@@ -25,6 +26,7 @@ from neatrec.service.settings import MAX_QUERY_STRING
 from neatrec.service.snapshot import Rendered, ServingSnapshot
 from neatrec.service.views import coverage_of
 from neatrec.serving import table_words
+from neatrec.serving.answers import TableUsedUp
 from neatrec.serving.evidence import CERTAIN, LIKELY
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -110,12 +112,12 @@ class Api:
         return self._send(answer)
 
     async def complements_of(
-        self, request: Request, item: Annotated[schemas.Id, Path()], query: Annotated[schemas.ItemFilters, Query()]
+        self, request: Request, item: Annotated[schemas.Id, Path()], query: Annotated[schemas.AnyItemFilters, Query()]
     ) -> Response:
         """What goes with the item of the path; a slash in its id needs no escaping."""
         return self._send(await self._complements(snapshot_of(request), item, query))
 
-    async def _complements(self, snapshot: ServingSnapshot, item: str, filters: schemas.ItemFilters) -> Rendered:
+    async def _complements(self, snapshot: ServingSnapshot, item: str, filters: schemas.AnyItemFilters) -> Rendered:
         bundle = snapshot.bundle(filters.model)
         code = bundle.code(item)
         if code is None and filters.category_of is not None:
@@ -125,12 +127,12 @@ class Api:
         if code is None:
             self._count_unknown(bundle, [item])
             code = await asyncio.to_thread(bundle.known, item)
-        # looking up a caller's categories takes time: not on the event loop
-        found = None if filters.category else goes_with(snapshot, bundle, code, filters, exact=False)
+        found = None
+        if not filters.category:  # looking up a caller's categories takes time: not on the event loop
+            with suppress(TableUsedUp):
+                found = goes_with(snapshot, bundle, code, filters, exact=False)
         if found is None:
-            found = await asyncio.to_thread(goes_with, snapshot, bundle, code, filters, exact=True)
-        if found is None:
-            raise Problem(500, "Fault", "no answer was found")
+            found = await asyncio.to_thread(goes_with, snapshot, bundle, code, filters)
         if filters.include or filters.month:
             listed = await asyncio.to_thread(explained_by, bundle, snapshot.rules[bundle.name], code, filters)
             found = replace(found, explained=listed)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from pydantic import BeforeValidator, Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 
 from neatrec._version import __version__
 from neatrec.service.answers import completes, explained_by, goes_with
@@ -17,22 +17,21 @@ from neatrec.service.api import CheckedRoute, find, snapshot_of
 from neatrec.service.editor import EditorSession
 from neatrec.service.problems import Problem, bad
 from neatrec.service.reference import operations
-from neatrec.service.render import pair_filter
+from neatrec.service.render import page_of_pairs
 from neatrec.service.schemas import (
     CartQuery,
+    Count,
     Filters,
     Goal,
     Id,
     ItemFilters,
     Level,
-    Name,
     NoQuery,
-    PageNumber,
+    PairQuery,
     PairsQuery,
     RequestModel,
-    Sort,
 )
-from neatrec.service.settings import MAX_CATEGORIES, MAX_ITEMS, MAX_SEARCH, ServiceSettings
+from neatrec.service.settings import MAX_ITEMS, MAX_SEARCH, ServiceSettings
 from neatrec.service.views import (
     GOAL_NAMES,
     GRADE_NAMES,
@@ -40,12 +39,10 @@ from neatrec.service.views import (
     address,
     best_sellers,
     cards,
-    cart_cards,
     covered,
     drawn,
     grade_name,
     heat_map,
-    hidden_answers,
     network_of,
     pair_rows,
     popularity,
@@ -67,62 +64,53 @@ SHOWN = 12
 STRONGEST = 20
 """Pairs on the first page."""
 ANY = PairSelection()
-PAIRS = 50
-"""Pairs on a page."""
 RULES = 500
 """Rules on a page."""
 
 Search = Annotated[str, StringConstraints(strip_whitespace=True, max_length=MAX_SEARCH, pattern="^[^\\x00]*$")]
-EMPTY_IS_NONE = BeforeValidator(lambda value: value or None)
-"""A form sends an empty text for what was not chosen."""
-Chosen = Annotated[Level | None, EMPTY_IS_NONE]
-ChosenGoal = Annotated[Goal | None, EMPTY_IS_NONE]
-ChosenName = Annotated[Name | None, EMPTY_IS_NONE]
 
 
-class SearchForm(RequestModel):
+class Form(RequestModel):
+    """What a page is asked for: a form sends a blank text for what was not chosen."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_blanks(cls, values: dict[str, Any]) -> dict[str, Any]:
+        lists = {name: list(filter(str.strip, value)) for name, value in values.items() if isinstance(value, list)}
+        return {name: value for name, value in {**values, **lists}.items() if value and value != " " * len(value)}
+
+
+class SearchForm(Form):
     q: Search = ""
 
 
-class PairsForm(RequestModel):
-    q: Annotated[Search | None, EMPTY_IS_NONE] = None
-    category: ChosenName = None
-    with_category: ChosenName = None
-    sort: Annotated[Sort | None, EMPTY_IS_NONE] = None
-    page: Annotated[PageNumber | None, EMPTY_IS_NONE] = None
-    model: ChosenName = None
+class PairsForm(Form, PairsQuery):
+    pass
 
 
-class ItemForm(RequestModel):
+class ItemForm(Form, ItemFilters):
     id: Id
-    min_evidence: Chosen = None
-    diversify: str | None = None
-    model: ChosenName = None
-    goal: ChosenGoal = None
-    category: list[ChosenName] = Field(default=[], max_length=MAX_CATEGORIES)
-    include: Annotated[Literal["explained"] | None, EMPTY_IS_NONE] = None
+    k: Count = SHOWN
 
 
-class CompareForm(RequestModel):
+class CompareForm(Form):
     id: Id
-    min_evidence: Chosen = None
+    min_evidence: Level = "likely"
 
 
-class PairForm(RequestModel):
-    a: Id
-    b: Id
-    model: ChosenName = None
+class PairForm(Form, PairQuery):
+    pass
 
 
-class CartForm(RequestModel):
+class CartForm(Form):
     q: Search = ""
     add: Id | None = None
-    diversify: str | None = None
-    goal: ChosenGoal = None
+    diversify: bool = False
+    goal: Goal | None = None
     item: list[Id] = Field(default=[], max_length=MAX_ITEMS)
 
 
-class NetworkForm(RequestModel):
+class NetworkForm(Form):
     id: Id
 
 
@@ -159,65 +147,46 @@ class Pages:
         return self.page("found.html", request, "lookup", exact=exact, similar=similar, text=form.q)
 
     def pairs(self, request: Request, form: Annotated[PairsForm, Query()]) -> Response:
-        snapshot = snapshot_of(request)
-        bundle = snapshot.bundle(form.model)
-        given = {name: value for name, value in dict(form).items() if value}
-        query = PairsQuery(**{"k": PAIRS, **given})
-        skip = (query.page - 1) * PAIRS
-        total, rows = bundle.pairs.find(query.sort, pair_filter(bundle, query), skip, PAIRS)
-        earlier = bundle.pairs.earlier
-        sorts = [(name, label) for name, label in SORT_NAMES.items() if name != "new" or earlier is not None]
+        bundle = snapshot_of(request).bundle(form.model)
+        total, rows, next_page = page_of_pairs(bundle, form)
+        sorts = [(name, label) for name, label in SORT_NAMES.items() if name in bundle.pairs.orders]
         return self.page(
             "pairs.html",
             request,
             "pairs",
             pairs=pair_rows(bundle, rows, self.public),
             total=None if self.public else total,
-            first=skip + 1,
-            query=query,
-            given={name: value for name, value in given.items() if name not in ("page", "sort")},
+            first=(form.page - 1) * form.k + 1,
+            query=form,
+            given=form.model_dump(exclude_defaults=True, exclude={"page", "sort"}),
             sorts=sorts,
-            next_page=query.page + 1 if skip + len(rows) < total and len(rows) else None,
+            next_page=next_page,
             categories=bundle.category_names[:400],
         )
 
     def item(self, request: Request, form: Annotated[ItemForm, Query()]) -> Response:
         snapshot = snapshot_of(request)
-        chosen = [name for name in form.category if name]
-        filters = ItemFilters(
-            k=SHOWN,
-            category=chosen,
-            min_evidence=form.min_evidence,
-            diversify=form.diversify is not None,
-            model=form.model,
-            goal=form.goal,
-            include=form.include,
-        )
-        bundle = snapshot.bundle(filters.model)
+        bundle = snapshot.bundle(form.model)
         code = bundle.known(form.id)
-        answered = goes_with(snapshot, bundle, code, filters, exact=True)
-        explained = explained_by(bundle, snapshot.rules[bundle.name], code, filters)
-        edits = self._session(request) is not None
-        hidden = hidden_answers(snapshot, bundle, code, filters) if edits else []
-        shown = answered.lines if answered else []
+        answered = goes_with(snapshot, bundle, code, form)
+        explained = explained_by(bundle, snapshot.rules[bundle.name], code, form)
+        shown, edits = cards(bundle, answered.lines, self.public), self._session(request) is not None
         return self.page(
             "item.html",
             request,
             "lookup",
             item=bundle.brief(code),
-            cards=with_hidden(cards(bundle, shown, self.public), hidden, self.public, bundle),
+            cards=with_hidden(shown, snapshot, bundle, code, form, self.public) if edits else shown,
             rules=rules_about(snapshot, bundle, {code}) if edits else [],
             explained=None if explained is None else cards(bundle, explained, self.public),
             has_explained=bundle.index.has_explained(code),
-            notes=answered.notes if answered else [],
-            filters=filters,
+            notes=answered.notes,
+            filters=form,
             levels=[(level, GRADE_NAMES[level]) for level in LEVELS],
             categories=bundle.category_names[:400],
             goals=bundle.index.goals,
             goal=form.goal or bundle.index.goal,
-            kept={
-                name: value for name, value in {**dict(form), "category": chosen}.items() if value and name != "goal"
-            },
+            kept=form.model_dump(exclude_defaults=True, exclude={"goal"}),
             popularity=None if self.public else popularity(bundle, code),
             spread=None if self.public else spread(bundle, code),
             is_new=not bundle.count[code],
@@ -227,21 +196,20 @@ class Pages:
     def compare(self, request: Request, form: Annotated[CompareForm, Query()]) -> Response:
         snapshot = snapshot_of(request)
         code = snapshot.main.known(form.id)
-        level = form.min_evidence or "likely"
+        filters = Filters(min_evidence=form.min_evidence)
         columns = []
         for bundle in snapshot.bundles.values():
             here = bundle.code(form.id)
-            filters = Filters(k=10, min_evidence=level)
-            answered = None if here is None else goes_with(snapshot, bundle, here, filters, exact=True)
-            columns.append((bundle, [] if answered is None else cards(bundle, answered.lines, self.public)))
+            lines = [] if here is None else goes_with(snapshot, bundle, here, filters).lines
+            columns.append((bundle, cards(bundle, lines, self.public)))
         return self.page(
             "compare.html",
             request,
             "lookup",
             item=snapshot.main.brief(code),
             columns=columns,
-            ids_of={bundle.name: {card.id for card in column} for bundle, column in columns},
-            level=level,
+            ids_of={bundle.name: {card["id"] for card in column} for bundle, column in columns},
+            level=form.min_evidence,
             levels=[(name, GRADE_NAMES[name]) for name in LEVELS[:3]],
         )
 
@@ -273,10 +241,11 @@ class Pages:
         held = [item for item in dict.fromkeys(wanted) if bundle.code(item) is not None]
         if len(held) > MAX_ITEMS:
             raise bad("item", f"given at most {MAX_ITEMS} times", len(held))
-        diversify = form.diversify is not None
-        query = CartQuery(items=held, k=SHOWN, diversify=diversify, goal=form.goal) if held else None
-        answered = completes(snapshot, bundle, query) if query else None
-        codes = answered.cart if answered else []
+        codes, lines = [], []
+        if held:
+            query = CartQuery(items=held, k=SHOWN, diversify=form.diversify, goal=form.goal)
+            answered = completes(snapshot, bundle, query)
+            codes, lines = answered.cart, answered.lines
         found = [bundle.brief(code) for code, _ in find(bundle, form.q, 8)] if form.q else []
         return self.page(
             "cart.html",
@@ -284,11 +253,10 @@ class Pages:
             "cart",
             held=held,
             items=[bundle.brief(code) for code in codes],
-            cards=cart_cards(answered, self.public) if answered else [],
+            cards=cards(bundle, lines, self.public),
             found=[item for item in found if item["id"] not in held],
             text=form.q,
             unknown=len(wanted) > len(held),
-            diversify=diversify,
             goals=() if bundle.index.model.ranks_as_cart(codes) else bundle.index.goals,
             goal=form.goal or bundle.index.goal,
             best=best_sellers(bundle, 8) if not held else [],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -10,17 +11,8 @@ from neatrec.errors import NeatrecError
 from neatrec.service.settings import MAX_K, MAX_NAME, MAX_NOTE, MAX_QUERY_STRING
 from neatrec.text import printable
 
-CHOICES = {
-    "sort": ("strength", "customers", "sure", "new"),
-    "min_evidence": ("certain", "likely", "guess", "category"),
-    "goal": ("balanced", "lift", "evidence"),
-    "include": ("explained",),
-    "action": ("block", "pin", "boost", "note"),
-}
 NAMES = frozenset({"category", "category_of", "with_category", "model", "q"})
 """Parameters of limited length; ids are limited only by the request."""
-
-
 WANTED = {
     "page": "a whole number from 1 to 10,000,000",
     "month": "a whole number from 1 to 12",
@@ -57,18 +49,22 @@ def invalid(error: Mapping[str, Any]) -> Problem:
     kind, context, got = error["type"], error.get("ctx", {}), error.get("input")
     hint = 'For example {"items": ["id"], "k": 5}.' if source == "body" else None
     if kind == "unknown_parameter":
-        return _unknown_parameter(context["name"], context["known"])
+        given, known = context["name"], context["known"]
+        near = get_close_matches(given, known, n=1)
+        hint = f"Did you mean {near[0]!r}?" if near else f"Known are {', '.join(known)}." if known else None
+        return Problem(422, "ParameterError", f"there is no parameter {printable(given)!r}", hint=hint)
     if not loc or kind == "json_invalid":
         return Problem(422, "ParameterError", f"the {source} is wrong: {error['msg']}", hint=hint)
     name = str(loc[0])
     if kind == "missing":
         return Problem(422, "ParameterError", f"`{name}` is missing", hint=hint, argument=name)
-    if kind == "literal_error" and isinstance(got, str):
-        return unknown_choice(name, CHOICES[name], got)
+    choices = re.findall(r"'([^']*)'", str(context.get("expected", ""))) if kind == "literal_error" else []
+    if choices and isinstance(got, str):
+        return unknown_choice(name, choices, got)
     if kind == "too_long":
         return bad(name, f"given at most {context['max_length']} times", context["actual_length"], hint=hint)
     shown = got if isinstance(got, str | int | float | None) else type(got).__name__
-    return bad(name, _wanted(name, kind), shown, hint=hint)
+    return bad(name, f"one of {', '.join(choices)}" if choices else _wanted(name, kind), shown, hint=hint)
 
 
 def _wanted(name: str, kind: str) -> str:
@@ -81,13 +77,7 @@ def _wanted(name: str, kind: str) -> str:
     if kind.startswith("string"):
         length = f"1 to {MAX_NAME} characters" if name in NAMES else "at least 1 character"
         return f"{length}, none of them NUL" + (" and not all blank" if name == "q" else "")
-    return {"literal_error": f"one of {', '.join(CHOICES.get(name, ()))}"}.get(kind, "a list of ids or names")
-
-
-def _unknown_parameter(name: str, known: Sequence[str]) -> Problem:
-    near = get_close_matches(name, known, n=1)
-    hint = f"Did you mean {near[0]!r}?" if near else f"Known are {', '.join(known)}." if known else None
-    return Problem(422, "ParameterError", f"there is no parameter {printable(name)!r}", hint=hint)
+    return "a list of ids or names"
 
 
 def unknown_choice(argument: str, choices: Sequence[str], got: str, *, status: int = 422) -> Problem:

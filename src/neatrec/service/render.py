@@ -8,6 +8,9 @@ from json.encoder import encode_basestring
 from math import isfinite
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from neatrec.service.answers import AnsweredCart, AnsweredQuery
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.problems import bad
@@ -147,17 +150,23 @@ def pair_filter(bundle: LoadedBundle, query: PairFilters) -> PairSelection:
     return PairSelection(left, right, None if query.q is None else bundle.search.holding(query.q))
 
 
+def page_of_pairs(bundle: LoadedBundle, query: PairsQuery) -> tuple[int, npt.NDArray[np.int64], int | None]:
+    """How many pairs fit, the rows of one page of them, and the number of the next page that has some."""
+    skip = (query.page - 1) * query.k
+    total, rows = bundle.pairs.find(query.sort, pair_filter(bundle, query), skip, query.k)
+    return total, rows, query.page + 1 if skip + len(rows) < total and len(rows) else None
+
+
 def pairs_out(bundle: LoadedBundle, query: PairsQuery, public: bool) -> bytes:
     """A page of all pairs with evidence."""
-    pairs, skip = bundle.pairs, (query.page - 1) * query.k
-    total, rows = pairs.find(query.sort, pair_filter(bundle, query), skip, query.k)
+    pairs = bundle.pairs
+    total, rows, more = page_of_pairs(bundle, query)
     lines = (
         f'{{"a":{{{bundle.brief_json(a)}}},"b":{{{bundle.brief_json(b)}}},{_words_json(evidence)},'
         f'"new":{"null" if pairs.is_new is None else str(bool(pairs.is_new[row])).lower()},'
         f'"evidence":{evidence_json(evidence, public, suggested=False)}}}'
         for row, (a, b, evidence) in zip(rows.tolist(), pairs.evidence(rows), strict=True)
     )
-    more = query.page + 1 if skip + len(rows) < total and len(rows) else None
     head = {**_head(bundle), "total": None if public else total, "page": query.page, "next_page": more}
     return f'{dumps(head).decode()[:-1]},"pairs":[{",".join(lines)}],"footer":"{FOOTER}"}}'.encode("utf-8", "replace")
 

@@ -109,8 +109,13 @@ Absent = SkipJsonSchema[None]
 """Of a parameter that may be left out; null itself cannot be sent."""
 
 
-def _without_default(schema: dict[str, Any]) -> None:
-    schema.pop("default", None)
+def optional(description: str) -> Any:
+    """A parameter that may be left out."""
+
+    def without_default(schema: dict[str, Any]) -> None:
+        schema.pop("default", None)
+
+    return Field(default=None, description=description, json_schema_extra=without_default)
 
 
 class RequestModel(BaseModel):
@@ -138,49 +143,41 @@ class Filters(RequestModel):
         description="Only items of this category (name or path); repeatable.",
     )
     exclude: list[Id] = Field(default=[], max_length=MAX_ITEMS, description="Ids to leave out; repeatable.")
-    min_evidence: Level | Absent = Field(
-        default=None,
-        description="The least evidence an answer must have. Default `likely`, and for an item that nobody has bought "
-        "what goes with its category.",
-        json_schema_extra=_without_default,
+    min_evidence: Level | Absent = optional(
+        "The least evidence an answer must have. Default `likely`, and for an item that nobody has bought "
+        "what goes with its category."
     )
     diversify: bool = Field(default=False, description="At most one answer per category.")
     include_new: bool = Field(
         default=False,
         description="Also items that nobody has bought yet, graded `guess`, below all answers with evidence.",
     )
-    model: Name | Absent = Field(default=None, description=WHICH_MODEL, json_schema_extra=_without_default)
-    goal: Goal | Absent = Field(
-        default=None,
-        description="Rank high lifts first (`lift`), certain pairs (`evidence`) or both (`balanced`), where the model "
-        "can. Default: as it was trained, usually balanced. A cart may have a ranking of its own instead.",
-        json_schema_extra=_without_default,
+    model: Name | Absent = optional(WHICH_MODEL)
+    goal: Goal | Absent = optional(
+        "Rank high lifts first (`lift`), certain pairs (`evidence`) or both (`balanced`), where the model "
+        "can. Default: as it was trained, usually balanced. A cart may have a ranking of its own instead."
     )
 
 
 class ItemFilters(Filters):
     """Filters of a request for one item."""
 
-    include: Literal["explained"] | Absent = Field(
-        default=None,
-        description="`explained`: also, in a list of their own, at most k items that look certain over all baskets but "
-        "are explained by their season, store or basket size.",
-        json_schema_extra=_without_default,
+    include: Literal["explained"] | Absent = optional(
+        "`explained`: also, in a list of their own, at most k items that look certain over all baskets but "
+        "are explained by their season, store or basket size."
     )
-    month: Annotated[int, Field(ge=1, le=12), BeforeValidator(_whole)] | Absent = Field(
-        default=None,
-        description="The same list, only the seasonal items whose season holds this month.",
-        json_schema_extra=_without_default,
-    )
-
-    category_of: Name | Absent = Field(
-        default=None,
-        description="The category of an item the bundle does not hold: answers come from it.",
-        json_schema_extra=_without_default,
+    month: Annotated[int, Field(ge=1, le=12), BeforeValidator(_whole)] | Absent = optional(
+        "The same list, only the seasonal items whose season holds this month."
     )
 
 
-class ItemQuery(ItemFilters):
+class AnyItemFilters(ItemFilters):
+    """Filters of a request for one item, which the bundle may not hold."""
+
+    category_of: Name | Absent = optional("The category of an item the bundle does not hold: answers come from it.")
+
+
+class ItemQuery(AnyItemFilters):
     """What goes with which item."""
 
     item: Id = Field(description="Id of the item, or of one of its variants.")
@@ -198,27 +195,21 @@ class PairQuery(RequestModel):
 
     a: Id = Field(description="Id of an item.")
     b: Id = Field(description="Id of an item.")
-    model: Name | Absent = Field(default=None, description=WHICH_MODEL, json_schema_extra=_without_default)
+    model: Name | Absent = optional(WHICH_MODEL)
 
 
 class PairFilters(RequestModel):
     """Which of all pairs with evidence, in which order."""
 
-    q: Words | Absent = Field(
-        default=None, description="Words of the name of one of the items.", json_schema_extra=_without_default
-    )
-    category: Name | Absent = Field(
-        default=None, description="The category (name or path) of one item.", json_schema_extra=_without_default
-    )
-    with_category: Name | Absent = Field(
-        default=None, description="The category of the other item.", json_schema_extra=_without_default
-    )
+    q: Words | Absent = optional("Words of the name of one of the items.")
+    category: Name | Absent = optional("The category (name or path) of one item.")
+    with_category: Name | Absent = optional("The category of the other item.")
     sort: Sort = Field(
         default="strength",
         description="By the lower end of the lift, by customers (orders where customers are not known), by how sure, "
         "or only those that are `new` since the version before, the strongest first.",
     )
-    model: Name | Absent = Field(default=None, description=WHICH_MODEL, json_schema_extra=_without_default)
+    model: Name | Absent = optional(WHICH_MODEL)
 
 
 class PairsQuery(PairFilters):
@@ -281,29 +272,39 @@ class EvidenceOut(BaseModel):
     item_variance: float | None = None
 
 
-class Complement(Item):
-    """One answer."""
+class ModelAnswer(BaseModel):
+    """What every answer of a model has."""
 
-    model_config = _example(**COMPLEMENT)
-    rank: int
-    score: float | None = Field(description="The model's score; null for a rule, withheld by --public.")
+    bundle: str = Field(description="The version of the bundle that answered: the hash of its content.")
+    model: str
+    goal: str | None = Field(default=None, description="What it ranks for; none of a model with one ranking.")
+    footer: str
+
+
+class GradedPair(BaseModel):
+    """How sure and how strong, and why."""
+
     grade: Grade
     strength: Strength
     evidence: EvidenceOut
 
 
-class Complements(BaseModel):
+class Complement(Item, GradedPair):
+    """One answer."""
+
+    model_config = _example(**COMPLEMENT)
+    rank: int
+    score: float | None = Field(description="The model's score; null for a rule, withheld by --public.")
+
+
+class Complements(ModelAnswer):
     """What goes with an item."""
 
     model_config = _example(**HEAD, query=PASTA, complements=[COMPLEMENT], **TAIL)
-    bundle: str = Field(description="The version of the bundle that answered: the hash of its content.")
-    model: str
-    goal: str | None = Field(default=None, description="What it ranks for; none of a model with one ranking.")
     query: Item
     complements: list[Complement]
     explained: list[Complement] | None = Field(default=None, description="What `include` or `month` asks for.")
     notes: list[str] = Field(description="What a reader should know: a new item, for example.")
-    footer: str
 
 
 class GoesWith(Item):
@@ -321,61 +322,43 @@ class CartComplement(Item):
     goes_with: list[GoesWith] = Field(description="The cart items it goes with, the largest contribution first.")
 
 
-class CartComplements(BaseModel):
+class CartComplements(ModelAnswer):
     """What completes a cart."""
 
     model_config = _example(**HEAD, cart=[PASTA], complements=[CART_LINE], **TAIL)
-    bundle: str
-    model: str
-    goal: str | None = Field(default=None, description="What it ranks for; none of a model with one ranking.")
     cart: list[Item]
     complements: list[CartComplement]
     notes: list[str]
-    footer: str
 
 
-class Pair(BaseModel):
+class Pair(ModelAnswer, GradedPair):
     """The evidence card of two items."""
 
     model_config = _example(
         **HEAD, a=PASTA, b=SAUCE, score=4.21, grade="certain", strength="strong", evidence=EVIDENCE, footer=FOOTER
     )
-    bundle: str
-    model: str
-    goal: str | None = Field(default=None, description="What it ranks for; none of a model with one ranking.")
     a: Item
     b: Item
     score: float | None
-    grade: Grade
-    strength: Strength
-    evidence: EvidenceOut
-    footer: str
 
 
-class ListedPair(BaseModel):
+class ListedPair(GradedPair):
     """A pair with evidence."""
 
     model_config = _example(**LISTED)
     a: Item
     b: Item
-    grade: Grade
-    strength: Strength
     new: bool | None = Field(description="Since the version before; null where there is none to compare with.")
-    evidence: EvidenceOut
 
 
-class PairsOut(BaseModel):
-    """A page of all pairs with evidence."""
+class PairsOut(ModelAnswer):
+    """A page of all pairs with evidence, in one order for all goals."""
 
     model_config = _example(**HEAD, total=51, page=1, next_page=2, pairs=[LISTED], footer=FOOTER)
-    bundle: str
-    model: str
-    goal: str | None = Field(default=None, description="What the model ranks for; pairs have one order for all goals.")
     total: int | None = Field(description="Pairs that fit; withheld by --public.")
     page: int
     next_page: int | None = Field(description="The next page that has pairs; null on the last.")
     pairs: list[ListedPair]
-    footer: str
 
 
 class ItemOut(FoundItem):

@@ -111,6 +111,10 @@ class AnswerFilter:
         return allowed
 
 
+class TableUsedUp(Exception):
+    """The table does not suffice: exact scores must be computed."""
+
+
 def answer_item(
     index: ServingTable,
     code: int,
@@ -120,28 +124,24 @@ def answer_item(
     *,
     include_new: bool = False,
     exact: bool = True,
-) -> list[AnswerLine] | None:
-    """What goes with an item, the best first. None, unless `exact`: the table does not suffice, and that takes longer.
+) -> list[AnswerLine]:
+    """What goes with an item, the best first. Unless `exact`: by the table alone, or `TableUsedUp`.
 
     `level`: the least evidence. None: `likely`; of an item that nobody has bought, what goes with its category.
     """
-    is_new = index.item_count[code] == 0
     least = LIKELY if level is None else level
-    if item_filter.same_category and least >= GUESS:  # the table holds no item of the same category
-        lines = _beyond(index, code, k, least, item_filter, used=()) if exact else None
-    else:
-        lines = _from_table(index, code, k, least, item_filter)
-        if len(lines) < k and index.may_have_more(code, least):
-            if not exact:
-                return None
-            used = index.answers(code).item.tolist()
-            lines += _beyond(index, code, k - len(lines), least, item_filter, used=used)
-            if index.recall is not None:  # an approximate table may have missed a better one
-                lines.sort(key=lambda line: -(line.score or 0.0))
-    from_peers = is_new and level in (None, CATEGORY) and lines is not None and len(lines) < k
-    if lines is None or ((from_peers or include_new) and not exact):
-        return None
-    if from_peers:
+    by_table = not item_filter.same_category or least < GUESS  # it holds no item of the same category
+    lines = _from_table(index, code, k, least, item_filter) if by_table else []
+    is_short = len(lines) < k and (index.may_have_more(code, least) or not by_table)
+    has_peers = index.item_count[code] == 0 and level in (None, CATEGORY)
+    if not exact and (is_short or include_new or (has_peers and len(lines) < k)):
+        raise TableUsedUp
+    if is_short:
+        used = index.answers(code).item.tolist() if by_table else []
+        lines += _beyond(index, code, k - len(lines), least, item_filter, used=used)
+        if index.recall is not None:  # an approximate table may have missed a better one
+            lines.sort(key=lambda line: -(line.score or 0.0))
+    if has_peers and len(lines) < k:
         lines += from_category(index, peers_of(index, code), k - len(lines), item_filter)
     if include_new:
         index.model.check_new_items()

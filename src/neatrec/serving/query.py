@@ -134,18 +134,18 @@ def recommend(
     def remaining() -> AnswerFilter:
         return AnswerFilter(index, cart, exclude=excluded, chosen=chosen, same_category=same_category)
 
-    lines: Sequence[AnswerLine | CartLine]
+    lines: list[AnswerLine | CartLine] = []
     if len(cart) > 1:
         scored = CartAnswers(index, cart, remaining(), include_new=include_new)
-        lines = scored.lines(k, level, remaining())
+        lines += scored.lines(k, level, remaining())
     else:
-        lines = answer_item(index, cart[0], k, level, remaining(), include_new=include_new) or []
+        lines += answer_item(index, cart[0], k, level, remaining(), include_new=include_new)
     left_out = 0
     if len(lines) < k and (LIKELY if level is None else level) < GUESS:
         if len(cart) > 1:
             filled = scored.best(k, GUESS, remaining())[0]
         else:
-            filled = [line.code for line in answer_item(index, cart[0], k, GUESS, remaining()) or []]
+            filled = [line.code for line in answer_item(index, cart[0], k, GUESS, remaining())]
         left_out = len(set(filled) - {line.code for line in lines})
     explained: list[tuple[int, AnswerLine]] = []
     if include_explained or month is not None:
