@@ -29,7 +29,7 @@ ALLOWED: dict[str, set[str]] = {
     "evaluation": MODELS | {"labels"},
     "bundle": MODELS,
     "serving": MODELS | {"bundle"},
-    "report": MODELS | {"labels", "evaluation"},
+    "report": MODELS | {"labels", "evaluation", "bundle"},
     "check": COUNTS | {"labels", "io"},
     "release": MODELS | {"io", "bundle", "serving", "report"},
     "training": MODELS | {"io", "bundle", "serving", "release"},

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from neatrec.errors import ResourceError, SourceError
+from neatrec.errors import ParameterError, ResourceError, SourceError
 from neatrec.report.folder import file_hash, write_folder
-from neatrec.report.page import Page, Paragraph, Section, TableBlock
+from neatrec.report.page import Page, Paragraph, Section
 from neatrec.report.table import ReportTable, TableColumn
 
 
 def page(text: str = "hello") -> Page:
     table = ReportTable("one", "One", (TableColumn("a", "A"),), (("x",),))
-    return Page("Title", ("Lead.",), (Section("part", "Part", (Paragraph(text), TableBlock(table))),))
+    return Page("Title", ("Lead.",), (Section("part", "Part", (Paragraph(text), table)),))
 
 
 def write(out: Path, text: str = "hello") -> Path:
@@ -44,7 +44,7 @@ def test_what_is_no_report_is_left_alone_and_an_empty_folder_filled(tmp_path: Pa
     for out, error, message in (
         (tmp_path, SourceError, "is not empty and no report"),
         (tmp_path / "thesis.txt", SourceError, "is a file, a report is a folder"),
-        (tmp_path / "thesis.txt" / "report", ResourceError, r"cannot write the report .*thesis\.txt/report"),
+        (tmp_path / "thesis.txt" / "report", ParameterError, r"cannot write .*thesis\.txt/report"),
     ):
         with pytest.raises(error, match=message):
             write(out)

@@ -166,7 +166,7 @@ def test_the_examples_tick_labels_and_leave_gaps_out(result: LeaderboardResult) 
     best[:, 0] = task.label_queries.item[task.label_queries.offsets[:-1]]
     section = examples_section(task.label_queries, {"mine": best}, task.labels.catalog, task.purchases)
     examples = next(block for block in section.blocks if isinstance(block, ExampleList))
-    assert all(len(answers) == 1 and answers[0].is_label for query in examples.queries for _, answers in query.answers)
+    assert all(len(answers) == 1 and answers[0][1] for query in examples.queries for _, answers in query.answers)
     assert {query.name for query in examples.queries} & set(INJECTIONS)
 
 

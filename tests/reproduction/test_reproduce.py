@@ -13,7 +13,7 @@ from neatrec.errors import SourceError
 from neatrec.labels.audit import Audit, audit_labels
 from neatrec.labels.config import LabelConfig
 from neatrec.labels.paper import DependentPairs, dependent_pairs
-from neatrec.leaderboard.result_cache import FitContext
+from neatrec.leaderboard.result_cache import FitContext, ResultCache
 from neatrec.leaderboard.run import LeaderboardOptions
 from neatrec.models import Run, make_model
 from neatrec.report.table import ReportTable
@@ -29,7 +29,7 @@ from neatrec.reproduction.label_tables import (
     pop_table,
     top_items_table,
 )
-from neatrec.reproduction.model_tables import margin_cache, margin_study
+from neatrec.reproduction.model_tables import margin_study
 from neatrec.reproduction.published import count_marks, exact_or_differs
 from neatrec.reproduction.run import Reproduction, ReproductionOptions, all_models, reproduce_instacart, top_items
 
@@ -256,7 +256,7 @@ def test_every_margin_is_trained_and_evaluated(done: Reproduction, tmp_path: Pat
     paper = {"margin_study": {"margins": [0.1, 2.0], "k": [5, 10]}}
     said: list[str] = []
     task = done.instacart.task
-    context = FitContext(data.train, task, margin_cache(task, tmp_path / "kept"), Run())
+    context = FitContext(data.train, task, ResultCache(tmp_path / "kept", "a task"), Run())
     study = margin_study("Instacart", context, paper, (0, 1), said.append, dim=8, epochs=1)
     assert study.margins == (0.1, 2.0)
     assert set(study.values) == {0.05, 0.01, 0.001}

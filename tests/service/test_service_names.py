@@ -1,16 +1,19 @@
 """Names that callers choose: categories in any spelling, ids of any length."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from helpers.service_bundle import shop_catalog
 from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog
 from neatrec.models import Run, make_model
 from neatrec.service.app import make_app
-from neatrec.service.loaded_bundle import Categories
+from neatrec.service.byte_cache import ByteCache
+from neatrec.service.loaded_bundle import LoadedBundle
+from neatrec.service.problems import Problem
 from neatrec.service.settings import ServiceSettings
+from neatrec.serving import ServingTable
 from neatrec.serving.build import save_indexed
 
 LONG = "é" * 300
@@ -59,31 +62,30 @@ def test_another_long_id_is_as_unknown_as_a_short_one(asking: TestClient) -> Non
     assert (lengths["item"], lengths["exclude"], lengths["category"], lengths["category_of"]) == (None, None, 256, 256)
 
 
-def test_a_category_has_one_spelling_however_it_is_written() -> None:
-    categories = Categories(shop_catalog())
-    members = categories.members("dairy")
-    kept = categories.cache.bytes
+def test_a_category_has_one_spelling_however_it_is_written(bundle: Path) -> None:
+    served = LoadedBundle(ServingTable.open(bundle))
+    members = served.in_category("dairy")
+    kept = served._members.bytes
     assert members.sum() == 6
     for name in ("DAIRY", "dAiRy", "dairy / Dairy", "dairy > dairy", "dairy/" * 30):
-        assert categories.members(name) is members
-    assert categories.cache.bytes == kept
-    path = categories.members("First Half / dairy")
+        assert served.in_category(name) is members
+    assert served._members.bytes == kept
+    path = served.in_category("First Half / dairy")
     assert np.array_equal(path, members)
-    assert categories.members("dairy / FIRST HALF") is path
-    assert not categories.members("second half / dairy").any()
+    assert served.in_category("dairy / FIRST HALF") is path
+    assert not served.in_category("second half / dairy").any()
     for name in ("dary", "dairy / dary", "", "/", "first half / dairy / frozen"):
-        assert categories.members(name) is None
+        with pytest.raises(Problem, match="there is no `category`"):
+            served.in_category(name)
 
 
-def test_the_cache_of_categories_is_bounded() -> None:
-    ids = [str(code) for code in range(1000)]
-    catalog = Catalog.from_ids(ids, categories=[f"aisle {code % 50}" for code in range(1000)])
-    categories = Categories(catalog, limit=10_000)
+def test_a_cache_is_bounded_by_bytes() -> None:
+    cache: ByteCache[int, bytes] = ByteCache(10_000)
     for number in (*range(50), *range(50)):
-        members = categories.members(f"Aisle {number}")
-        assert np.flatnonzero(members).tolist() == list(range(number, 1000, 50))
-        assert categories.cache.bytes <= 10_000
-    assert categories.cache.bytes > 8_000
+        cache.put(number, bytes(100), 100)
+        assert cache.get(number) == bytes(100)
+        assert cache.bytes <= 10_000
+    assert cache.bytes > 8_000
 
 
 def test_a_request_names_few_categories(client: TestClient) -> None:

@@ -132,16 +132,19 @@ def exchange(one: Path, other: Path) -> bool:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, parents: bool = False) -> Iterator[Path]:
     """A new file or folder to write into, which takes the place of the one at `path` when it is whole.
 
+    `parents`: make the folders that lead to it; otherwise they must be there.
     What the system refuses becomes one sentence, and the old one stays. A second writer is refused meanwhile.
     """
     if not path.name:
         raise must_be("out", "a file or folder with a name", str(path))
     place = BundleFolder(path)
     try:
-        os.stat(os.path.join(path.parent, ""))  # it must be a folder, and is not made
+        if parents:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        os.stat(os.path.join(path.parent, ""))
         handle = _lock_file(place)
         try:
             remove(place.writing)

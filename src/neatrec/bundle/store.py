@@ -8,6 +8,7 @@ import os
 import platform
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -208,20 +209,19 @@ def _manifest(
         items=len(model.catalog),
         lines=int(model.item_count.sum()),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        versions=_versions(),
+        versions=versions("numpy", "scipy", "numba", "pyarrow", "safetensors", "implicit"),
         keeps_users=keep_users,
         notes=dict(notes),
         files=_records(folder),
     )
 
 
-def _versions() -> dict[str, str]:
+def versions(*libraries: str) -> dict[str, str]:
+    """Of neatrec, Python, the kind of processor, and the libraries that are installed."""
     found = {"neatrec": __version__, "python": platform.python_version(), "machine": platform.machine()}
-    for library in ("numpy", "scipy", "numba", "pyarrow", "safetensors", "implicit"):
-        try:
+    for library in libraries:
+        with suppress(PackageNotFoundError):
             found[library] = version(library)
-        except PackageNotFoundError:
-            continue
     return found
 
 

@@ -150,6 +150,35 @@ class Catalog:
         return tuple(names[c] for names, c in zip(self.category_names, row, strict=True) if c != UNKNOWN)
 
     @cached_property
+    def _categories_called(self) -> dict[str, list[tuple[int, int]]]:
+        """Name without regard to capitals -> levels and codes of the categories that are called so."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        for level, names in enumerate(self.category_names):
+            for code, name in enumerate(names):
+                found.setdefault(name.casefold(), []).append((level, code))
+        return found
+
+    def category_steps(self, text: str) -> tuple[str, ...] | None:
+        """The one spelling of a category: its name at any level, or the steps of a path "a / b"; capitals do not
+        matter. None where there is no such category."""
+        folded = text.casefold()
+        if folded in self._categories_called:
+            return (folded,)
+        steps = {step.strip() for step in folded.replace(">", "/").split("/") if step.strip()}
+        # an item has one category per level: no path is longer
+        known = 1 <= len(steps) <= len(self.levels) and steps <= self._categories_called.keys()
+        return tuple(sorted(steps)) if known else None
+
+    def in_category(self, steps: Iterable[str]) -> npt.NDArray[np.bool_]:
+        """Which items belong to the category of `category_steps`, shape (items,)."""
+        assert self.categories is not None
+        inside = np.ones(len(self), dtype=np.bool_)
+        for step in steps:
+            named = self._categories_called[step]
+            inside &= np.logical_or.reduce([self.categories[:, level] == code for level, code in named])
+        return inside
+
+    @cached_property
     def hash(self) -> str:
         """SHA-256 over ids, categories and variants (names may change without changing it)."""
         assert self.categories is not None

@@ -7,16 +7,16 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from neatrec.bundle import load_bundle, read_manifest
+from neatrec.bundle.store import versions
 from neatrec.cooccurrence.recency import parse_half_life
 from neatrec.data.baskets import Baskets
 from neatrec.data.splits import split_baskets
@@ -27,6 +27,7 @@ from neatrec.leaderboard.model_specs import Models
 from neatrec.leaderboard.result_cache import ResultCache
 from neatrec.leaderboard.run import DEFAULT_OPTIONS, LeaderboardOptions, LeaderboardResult, run_leaderboard
 from neatrec.models import Model
+from neatrec.models.run import available_processors
 from neatrec.report.audit_report import audit_section, level_text
 from neatrec.report.folder import write_folder
 from neatrec.report.leaderboard_tables import LeaderboardTables, ModelFacts, all_tables
@@ -42,7 +43,7 @@ from neatrec.report.model_sections import (
 from neatrec.report.page import Page, Section
 from neatrec.report.summary import FoundPairs, pairs_section, recommended_goal, summary_section
 from neatrec.report.table import ReportTable
-from neatrec.report.verify import machine, plain_json, result_json, run_section, versions
+from neatrec.report.verify import plain_json, result_json, run_section
 from neatrec.serving.evidence import CERTAIN, LIKELY, grade_names
 from neatrec.serving.pairs import PairTable
 from neatrec.serving.table import ItemFacts
@@ -51,6 +52,8 @@ from neatrec.training.train import DEFAULT_MODEL
 
 log = logging.getLogger(__name__)
 
+LISTED = 25
+"""Pairs of the table of the strongest."""
 GAUSSIAN = "neat"
 """The model whose variances are shown against popularity."""
 VERIFY = "`neatrec verify` recomputes these results from ranks and labels and checks the SHA-256 of every file."
@@ -113,22 +116,12 @@ def report_sections(
     if audit is not None:
         section, files_only = audit_section(audit, without)
         sections.append(section)
-    if gaussian is not None and (spread := log_variances(gaussian)) is not None:
-        sections.append(variance_section(task.purchases, spread, gaussian.name))
+    if gaussian is not None:
+        sections.append(variance_section(task.purchases, gaussian.arrays()["log_variance"], gaussian.name))
     best = {n: result.trainings[n][0].ranks.label_ranks[candidates].best for n in highlighted_models(leaderboard)}
     sections.append(examples_section(task.label_queries, best, task.labels.catalog, task.purchases))
     shown = {table.name for table in Page("", (), tuple(sections)).tables()}
     return sections, files_only + [table for name, table in all_tables(leaderboard).items() if name not in shown]
-
-
-def log_variances(model: Model) -> npt.NDArray[np.float64] | None:
-    """The mean log-variance of each item, shape (items,); None where a model has none."""
-    spread = model.arrays().get("log_variance")
-    if spread is None:
-        return None
-    by_item: npt.NDArray[np.float64] = np.asarray(spread, dtype=np.float64).reshape(len(model.catalog), -1)
-    means: npt.NDArray[np.float64] = by_item.mean(axis=1)
-    return means
 
 
 def leaderboard_record(leaderboard: LeaderboardTables, result: LeaderboardResult) -> dict[str, Any]:
@@ -154,8 +147,8 @@ def run_record(source: str, leaderboards: Sequence[Mapping[str, Any]], seconds: 
         "leaderboards": list(leaderboards),
         "seconds": dict(seconds),
         "peak_mb": peak_megabytes(),
-        "versions": versions(),
-        "machine": machine(),
+        "versions": versions("numpy", "scipy", "numba", "pyarrow", "duckdb", "implicit", "matplotlib", "jinja2"),
+        "machine": {"system": sys.platform, "processors": available_processors()},  # no names of machines or people
     }
 
 
@@ -201,7 +194,8 @@ def make_report(
             parts.train, parts.test, models, options, scores=scores, split=method, out=cache, progress=progress
         )
         gaussian = trained_gaussian(result, cache)
-        learned = _learned(result, cache, DEFAULT_MODEL)
+        bundle = _bundle(result, cache, DEFAULT_MODEL)
+        learned = {} if bundle is None else read_manifest(bundle).learned
     report("auditing the labels")
     start = time.perf_counter()
     audit = audit_labels(
@@ -231,7 +225,6 @@ def find_pairs(
     half_life: float | None = None,
     *,
     threads: int | None = None,
-    listed: int = 25,
 ) -> FoundPairs:
     """The pairs with evidence in all of `baskets`, by the code of the serving table."""
     pairs = PairTable.of(baskets, strata=strata, half_life=half_life, threads=threads)
@@ -241,13 +234,11 @@ def find_pairs(
     lines = baskets.item_counts
     facts = ItemFacts(lines, None, "counts", grade_names(pairs.strata))
     strongest = []
-    best = {name: values[:listed] for name, values in columns.items()}
-    for row, evidence in enumerate(facts.evidence(one[:listed], other[:listed], best)):
-        first, second = (baskets.catalog.name(int(codes[row])) for codes in (one, other))
-        lift = evidence.lift, evidence.lift_low, evidence.lift_high
-        strongest.append(
-            (first, second, evidence.grade, evidence.strength, evidence.times_words(), lift, evidence.words())
-        )
+    best = {name: values[:LISTED] for name, values in columns.items()}
+    for first, second, found in zip(one, other, facts.evidence(one[:LISTED], other[:LISTED], best), strict=False):
+        names = baskets.catalog.name(first), baskets.catalog.name(second)
+        lift = found.lift, found.lift_low, found.lift_high
+        strongest.append((*names, found.grade, found.strength, found.times_words(), lift, found.words()))
     return FoundPairs(
         certain=int((columns["grade"] == CERTAIN).sum()),
         likely=int((columns["grade"] == LIKELY).sum()),
@@ -260,29 +251,18 @@ def find_pairs(
     )
 
 
-@contextmanager
-def cache_folder(keep: str | Path | None) -> Iterator[Path]:
+def cache_folder(keep: str | Path | None) -> AbstractContextManager[str]:
     """A folder for trainings: `keep`, or a temporary one."""
-    if keep is not None:
-        yield Path(keep)
-        return
-    with tempfile.TemporaryDirectory(prefix="neatrec-") as folder:
-        yield Path(folder)
+    return tempfile.TemporaryDirectory(prefix="neatrec-") if keep is None else nullcontext(str(keep))
 
 
-def trained_gaussian(result: LeaderboardResult, cache: Path) -> Model | None:
+def trained_gaussian(result: LeaderboardResult, cache: str | Path) -> Model | None:
     """The first training of `neat` from the cached bundles; None where it took no part."""
     bundle = _bundle(result, cache, GAUSSIAN)
     return None if bundle is None else load_bundle(bundle)
 
 
-def _learned(result: LeaderboardResult, cache: Path, model: str) -> Mapping[str, Any]:
-    """What the first training of a model found out; nothing where it took no part."""
-    bundle = _bundle(result, cache, model)
-    return {} if bundle is None else read_manifest(bundle).learned
-
-
-def _bundle(result: LeaderboardResult, cache: Path, model: str) -> Path | None:
+def _bundle(result: LeaderboardResult, cache: str | Path, model: str) -> Path | None:
     spec = next((each for each in result.model_specs if each.name == model and each.ours), None)
-    bundle = None if spec is None else ResultCache(cache, "").bundle(spec, result.options.seed)
+    bundle = None if spec is None else ResultCache(Path(cache), "").bundle(spec, result.options.seed)
     return bundle if bundle is not None and bundle.exists() else None

@@ -110,39 +110,15 @@ def in_categories(catalog: Catalog, wanted: str | Sequence[str]) -> npt.NDArray[
     """
     inside = np.zeros(len(catalog), dtype=np.bool_)
     for name in [wanted] if isinstance(wanted, str) else wanted:
-        inside |= _in_category(catalog, name)
+        if not isinstance(name, str):
+            raise must_be("category", "a name or a path", name)
+        if not catalog.levels:
+            raise must_be("category", "left out: the catalogue has no categories", name)
+        steps = catalog.category_steps(name)
+        if steps is None:
+            raise must_be_one_of("category", _suggest_categories(catalog, name), name)
+        inside |= catalog.in_category(steps)
     return inside
-
-
-def _in_category(catalog: Catalog, name: str) -> npt.NDArray[np.bool_]:
-    if not isinstance(name, str):
-        raise must_be("category", "a name or a path", name)
-    if not catalog.levels:
-        raise must_be("category", "left out: the catalogue has no categories", name)
-    found = _at_any_level(catalog, name)
-    if found is None and len(path := _split_path(name)) > 1:
-        steps = [_at_any_level(catalog, step) for step in path]
-        if all(step is not None for step in steps):
-            found = np.logical_and.reduce([step for step in steps if step is not None])
-    if found is None:
-        raise must_be_one_of("category", _suggest_categories(catalog, name), name)
-    return found
-
-
-def _at_any_level(catalog: Catalog, name: str) -> npt.NDArray[np.bool_] | None:
-    """Items of the category called `name` at whichever level; None when no level has it."""
-    found: npt.NDArray[np.bool_] | None = None
-    for level, names in zip(catalog.levels, catalog.category_names, strict=True):
-        codes = [code for code, other in enumerate(names) if other == name]
-        codes = codes or [code for code, other in enumerate(names) if other.lower() == name.lower()]
-        if codes:
-            here = of_categories(catalog.category_of(level), codes)
-            found = here if found is None else found | here
-    return found
-
-
-def _split_path(path: str) -> list[str]:
-    return [step.strip() for step in path.replace(">", "/").split("/") if step.strip()]
 
 
 def _suggest_categories(catalog: Catalog, name: str) -> list[str]:

@@ -13,7 +13,7 @@ from neatrec._version import __version__
 from neatrec.labels.audit import BIN_WIDTH, Audit, CasePair, Histogram
 from neatrec.labels.record import Labels
 from neatrec.report.figures import share_bars
-from neatrec.report.page import Block, FigureRow, Heading, Paragraph, Section, TableBlock
+from neatrec.report.page import Block, FigureRow, Heading, Paragraph, Section
 from neatrec.report.svg import MUTED, SERIES, Figure, canvas, finish
 from neatrec.report.table import ReportTable, format_sentence, number, share, text, to_csv
 
@@ -300,9 +300,7 @@ def _coverage_figure(audit: Audit) -> Figure:
         for name, colour, shape, shares in series:
             axes.plot(100 * np.array(shares), places, shape, color=colour, label=name, markersize=6)
         axes.set_yticks(places, [format_sentence(row.name)[:26] for row in rows])
-        axes.set_xlim(left=0)
-        axes.tick_params(length=0)
-        axes.set_xlabel("% by the category of the query")
+        axes.set(xlabel="% by the category of the query", xlim=(0, None))
         drawing.legend(loc="outside upper left", ncols=3, fontsize=11, handletextpad=0.1)
         caption = f"Categories among all pairs and among the labels at level {level:g}."
         words = "; ".join(
@@ -353,6 +351,6 @@ def audit_section(audit: Audit, without: Sequence[str] = ()) -> tuple[Section, l
         blocks += [Heading(heading, f"labels-{heading.split(',')[0].lower().replace(' ', '-')}"), Paragraph(words)]
         drawn = tuple(figure for figure in figures if figure.name.startswith(heading.lower()))
         blocks += [FigureRow(drawn)] if drawn else []
-        blocks += [TableBlock(tables[name]) for name in names if name in tables]
+        blocks += [tables[name] for name in names if name in tables]
     files_only = [tables[name] for name in FILES_ONLY if name in tables]
     return Section("labels", "How far the labels can be trusted", tuple(blocks)), files_only

@@ -49,11 +49,8 @@ def dot_plot(name: str, dots: Sequence[Dot], title: str, caption: str, *, ceilin
             axes.axvline(ceiling, color=MUTED, linewidth=1, linestyle=(0, (3, 3)))
             axes.annotate("best possible ", (ceiling, len(dots) - 0.45), ha="right", va="bottom", color=MUTED, size=10)
         axes.set_yticks(places, [_short_label(dot.label) for dot in dots])
-        axes.set_ylim(-0.7, len(dots) - 0.3)
-        axes.set_xlim(left=0)
+        axes.set(xlabel=title, xlim=(0, None), ylim=(-0.7, len(dots) - 0.3))
         axes.grid(axis="y", visible=False)
-        axes.tick_params(length=0)
-        axes.set_xlabel(title)
         _kind_legend(drawing, [dot.kind for dot in dots])
         return finish(drawing, name, caption, _dots_text(dots, title))
 
@@ -107,12 +104,9 @@ def line_chart(
                 look = {"color": SERIES[number % len(SERIES)], "marker": SHAPES[number % len(SHAPES)], "markersize": 4}
             axes.plot(places, curve.values, **look)
         axes.set_xticks(places, [f"{value:g}" for value in x])
-        axes.set_ylim(bottom=0)
+        axes.set(xlabel=x_title, ylabel=y_title, ylim=(0, None))
         axes.margins(x=0.03)
         axes.grid(axis="x", visible=False)
-        axes.tick_params(length=0)
-        axes.set_xlabel(x_title)
-        axes.set_ylabel(y_title)
         _name_lines(axes, places[-1], highlighted, height)
         return finish(drawing, name, caption, _curves_text(x, curves, x_title, y_title))
 
@@ -183,16 +177,12 @@ def share_bars(
             heights = 100 * np.asarray(values, dtype=float)
             left = places - 0.4 + number * breadth
             axes.bar(left, heights, breadth, align="edge", color=colours[number], label=label)
-        axes.set_yscale("log")
-        axes.set_xticks(places, [f"{edge:g}" for edge in edges])
-        if len(edges) > 8:
-            axes.set_xticks(places[::2], [f"{edge:g}" for edge in edges[::2]])
+        axes.set(xlabel=x_title, ylabel="% of pairs", yscale="log")
+        step = 2 if len(edges) > 8 else 1
+        axes.set_xticks(places[::step], [f"{edge:g}" for edge in edges[::step]])
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.minorticks_off()
-        axes.tick_params(length=0)
         axes.grid(axis="x", visible=False)
-        axes.set_xlabel(x_title)
-        axes.set_ylabel("% of pairs")
         drawing.legend(loc="outside upper left", ncols=len(shares), fontsize=11, handlelength=1)
         words = [f"{label}: {', '.join(format_number(100 * v, 2) for v in values)}" for label, values in shares.items()]
         alt = f"Bars of the share of pairs in % by {x_title}, bins from {', '.join(f'{e:g}' for e in edges)}. "
@@ -212,12 +202,9 @@ def popularity_chart(
         some = order[np.linspace(0, len(order) - 1, min(dots, len(order))).astype(int)]
         axes.plot(bought[some], spread[some], ".", color=MUTED, markersize=2.2, alpha=0.6)
         axes.plot(middle, bands[2], color=SERIES[0])
-        axes.set_xscale("log")
+        axes.set(xlabel="purchases in the training baskets", ylabel="log-variance", xscale="log")
         axes.minorticks_off()
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-        axes.tick_params(length=0)
-        axes.set_xlabel("purchases in the training baskets")
-        axes.set_ylabel("log-variance")
         alt = (
             f"Log-variance of {len(bought):,} items against their purchases on a logarithmic scale; correlation "
             f"with the logarithm of purchases {correlation:.2f}. The median goes from {bands[2][0]:.2f} at "
@@ -268,10 +255,7 @@ def density_chart(
                 axes.plot(0, height, "o", color=colour, markeredgecolor=GROUND, markersize=7)
                 axes.annotate(letter, (0, height), xytext=(6, 4), textcoords="offset points", color=INK)
                 words[-1] += f", density at zero ({letter}) {height:.3f}"
-        axes.set_ylim(bottom=0)
-        axes.tick_params(length=0)
-        axes.set_xlabel(x_title)
-        axes.set_ylabel("density")
+        axes.set(xlabel=x_title, ylabel="density", ylim=(0, None))
         drawing.legend(loc="outside upper left", fontsize=11, handlelength=1)
         return finish(drawing, name, caption, "Densities. " + "; ".join(words) + ".")
 

@@ -1,14 +1,9 @@
-"""The report as a folder: the page, tables as CSV, Markdown and LaTeX, figures as SVG, ranks, labels, `run.json`.
-
-The folder is written under a temporary name and renamed: an interrupted write leaves an earlier report as it was.
-"""
+"""The report as a folder: the page, tables as CSV, Markdown and LaTeX, figures as SVG, ranks, labels, `run.json`."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import secrets
-import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from neatrec.errors import BundleError, ResourceError, SourceError
+from neatrec.bundle.folder import replacing
+from neatrec.errors import BundleError, SourceError
 from neatrec.report.page import Page, render
 from neatrec.report.table import ReportTable, to_csv, to_latex, to_markdown
 from neatrec.text import printable
@@ -40,18 +36,9 @@ def write_folder(
     """
     out = Path(out)
     _refuse_foreign(out)
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        temporary = _new_folder(out)
-    except OSError as error:
-        raise ResourceError(f"cannot write the report {printable(out)}: {printable(error)}") from error
-    try:
-        _fill(temporary, page, run, parquet, [*page.tables(), *more_tables])
-        _put_in_place(temporary, out)
-    except OSError as error:
-        raise ResourceError(f"cannot write the report {printable(out)}: {printable(error)}") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with replacing(out, parents=True) as folder:
+        folder.mkdir()
+        _fill(folder, page, run, parquet, [*page.tables(), *more_tables])
     return out
 
 
@@ -86,25 +73,6 @@ def _fill(
         "files": file_hashes(folder),
     }
     (folder / RUN).write_text(json.dumps(record, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
-
-
-def _new_folder(out: Path) -> Path:
-    """A hidden folder next to `out`, with the permissions of new folders."""
-    folder = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
-    folder.mkdir()
-    return folder
-
-
-def _put_in_place(temporary: Path, out: Path) -> None:
-    if not out.exists():
-        temporary.rename(out)
-        return
-    old = _new_folder(out)
-    try:
-        out.rename(old / out.name)
-        temporary.rename(out)
-    finally:
-        shutil.rmtree(old, ignore_errors=True)
 
 
 def read_run(folder: str | Path) -> dict[str, Any]:

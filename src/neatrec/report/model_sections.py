@@ -26,14 +26,12 @@ from neatrec.report.leaderboard_tables import (
 )
 from neatrec.report.page import (
     Block,
-    ExampleItem,
     ExampleList,
     ExampleQuery,
     FigureRow,
     Heading,
     Paragraph,
     Section,
-    TableBlock,
 )
 from neatrec.report.svg import Figure
 from neatrec.report.table import ReportTable, TableColumn, best_cells, interval, number, share, text
@@ -78,10 +76,10 @@ def leaderboard_section(leaderboard: LeaderboardTables) -> Section:
         blocks.append(Heading(heading[0].upper() + heading[1:], leaderboard.file("leaderboard", result)))
         if result.level == leaderboard.first.level:
             blocks.append(FigureRow(dot_plots(leaderboard, result)))
-        blocks.append(TableBlock(leaderboard_table(leaderboard, result)))
+        blocks.append(leaderboard_table(leaderboard, result))
         if result is leaderboard.first:
-            blocks.append(TableBlock(tests_table(leaderboard, result, only_best=True)))
-    blocks += [Heading("Cost", leaderboard.file("cost")), TableBlock(costs_table(leaderboard))]
+            blocks.append(tests_table(leaderboard, result, only_best=True))
+    blocks += [Heading("Cost", leaderboard.file("cost")), costs_table(leaderboard)]
     return Section(leaderboard.file("leaderboard"), "Which model is better, and how certain", tuple(blocks))
 
 
@@ -112,7 +110,7 @@ def curves_section(leaderboard: LeaderboardTables) -> Section:
     ]
     for result in leaderboard.results:
         if result.level == leaderboard.first.level:
-            blocks += [FigureRow(curve_charts(leaderboard, result)), TableBlock(metrics_table(leaderboard, result))]
+            blocks += [FigureRow(curve_charts(leaderboard, result)), metrics_table(leaderboard, result)]
     return Section(leaderboard.file("list-length"), "Metric against list length", tuple(blocks))
 
 
@@ -145,7 +143,7 @@ def slices_section(leaderboard: LeaderboardTables, slices: Sequence[SliceResult]
     ]
     for by in dict.fromkeys(part.by for part in slices):
         parts = [part for part in slices if part.by == by]
-        blocks.append(TableBlock(slice_table(leaderboard, by, parts, highlighted_models(leaderboard, SLICED))))
+        blocks.append(slice_table(leaderboard, by, parts, highlighted_models(leaderboard, SLICED)))
     return Section(leaderboard.file("slices"), "Where each model is good", tuple(blocks))
 
 
@@ -186,7 +184,7 @@ def label_free_section(evaluation: EvaluationResult) -> Section | None:
                 "together in the test baskets. Observed over expected counts, pooled over all recommendations for "
                 "the best sellers."
             ),
-            TableBlock(held_out_table(evaluation.held_out)),
+            held_out_table(evaluation.held_out),
         ]
     if evaluation.completion:
         blocks += [
@@ -195,7 +193,7 @@ def label_free_section(evaluation: EvaluationResult) -> Section | None:
                 "popular items, so the held-out lift of the answers stands beside it: how much more often than by "
                 "chance cart items and answers are bought together in the other test baskets."
             ),
-            TableBlock(completion_table(evaluation.completion)),
+            completion_table(evaluation.completion),
         ]
     return Section("label-free", "Measures that need no labels", tuple(blocks)) if blocks else None
 
@@ -326,7 +324,7 @@ def _line(
     shown = tuple(
         (
             name,
-            tuple(ExampleItem(catalog.name(item), item in labels) for item in codes[row, :count].tolist() if item >= 0),
+            tuple((catalog.name(item), item in labels) for item in codes[row, :count].tolist() if item >= 0),
         )
         for name, codes in best.items()
     )

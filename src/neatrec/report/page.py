@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, NamedTuple
 
 from neatrec._version import __version__
 from neatrec.report.svg import DARK, LIGHT, Figure, css_variables
@@ -15,58 +15,33 @@ from neatrec.report.table import ReportTable, format_sentence, format_text
 MARKS = ("exact", "comparable", "differs")
 
 
-@dataclass(frozen=True)
-class Paragraph:
+class Paragraph(NamedTuple):
     """A paragraph; `tone` is "plain" or "note"."""
 
-    kind: ClassVar[str] = "words"
     text: str
     tone: str = "plain"
 
 
-@dataclass(frozen=True)
-class Heading:
+class Heading(NamedTuple):
     """A heading inside a section."""
 
-    kind: ClassVar[str] = "heading"
     text: str
     id: str
 
 
-@dataclass(frozen=True)
-class TableBlock:
-    """A table in the page."""
-
-    kind: ClassVar[str] = "table"
-    table: ReportTable
-
-
-@dataclass(frozen=True)
-class PairEntries:
-    """A table of pairs as a list: readable on a phone, where four columns are not."""
-
-    kind: ClassVar[str] = "pairs"
-    table: ReportTable
-
-
-@dataclass(frozen=True)
-class FigureRow:
+class FigureRow(NamedTuple):
     """Figures side by side where they fit."""
 
-    kind: ClassVar[str] = "figures"
     figures: tuple[Figure, ...]
 
 
-@dataclass(frozen=True)
-class FactList:
+class FactList(NamedTuple):
     """Names and values, as a list."""
 
-    kind: ClassVar[str] = "facts"
     facts: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True)
-class Tile:
+class Tile(NamedTuple):
     """One number of the summary: what it is, the number, what to know about it."""
 
     name: str
@@ -74,42 +49,38 @@ class Tile:
     note: str
 
 
-@dataclass(frozen=True)
-class SummaryCard:
+class SummaryCard(NamedTuple):
     """The numbers that a reader looks for first, and what to be careful about."""
 
-    kind: ClassVar[str] = "card"
     tiles: tuple[Tile, ...]
     warnings: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class ExampleItem:
-    """One recommended item."""
-
-    name: str
-    is_label: bool
-
-
-@dataclass(frozen=True)
-class ExampleQuery:
-    """A query with the recommendations of each model: (model, items)."""
+class ExampleQuery(NamedTuple):
+    """A query with the recommendations of each model: (model, items with whether they are labels)."""
 
     name: str
     category: str
     labels: int
-    answers: tuple[tuple[str, tuple[ExampleItem, ...]], ...]
+    answers: tuple[tuple[str, tuple[tuple[str, bool], ...]], ...]
 
 
-@dataclass(frozen=True)
-class ExampleList:
+class ExampleList(NamedTuple):
     """Queries with the recommendations of each model."""
 
-    kind: ClassVar[str] = "examples"
     queries: tuple[ExampleQuery, ...]
 
 
-Block = Paragraph | Heading | TableBlock | FigureRow | FactList | ExampleList | SummaryCard | PairEntries
+Block = Paragraph | Heading | ReportTable | FigureRow | FactList | ExampleList | SummaryCard
+KINDS: Mapping[type, str] = {
+    Paragraph: "words",
+    Heading: "heading",
+    FigureRow: "figures",
+    FactList: "facts",
+    ExampleList: "examples",
+    SummaryCard: "card",
+}
+"""The template of each kind of block; a table names its own."""
 
 
 @dataclass(frozen=True)
@@ -133,8 +104,7 @@ class Page:
 
     def tables(self) -> Iterator[ReportTable]:
         """All tables in the order of the page."""
-        blocks = (block for section in self.sections for block in section.blocks)
-        return (block.table for block in blocks if isinstance(block, TableBlock | PairEntries))
+        return (block for section in self.sections for block in section.blocks if isinstance(block, ReportTable))
 
     def figures(self) -> Iterator[Figure]:
         """All figures in the order of the page."""
@@ -144,7 +114,6 @@ class Page:
 def render(page: Page) -> str:
     """The page as HTML. Every text is escaped; the content-security policy lets nothing run and nothing load."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
 
     environment = Environment(
         loader=PackageLoader("neatrec", "report/templates"),
@@ -153,24 +122,11 @@ def render(page: Page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
-        "name": format_text,
-        "sentence": format_sentence,
-        "drawing": _drawing,
-        "mark_class": _mark_class,
-    }
-    style = environment.get_template("style.css").render(
-        light=Markup(css_variables(LIGHT)), dark=Markup(css_variables(DARK))
-    )
-    values: dict[str, Any] = {"page": page, "style": Markup(style), "policy": _policy(style), "version": __version__}
+    environment.filters |= {"name": format_text, "sentence": format_sentence, "mark_class": _mark_class}
+    environment.filters["template"] = lambda block: f"blocks/{KINDS.get(type(block)) or block.kind}.html.jinja"
+    style = environment.get_template("style.css").render(light=css_variables(LIGHT), dark=css_variables(DARK))
+    values: dict[str, Any] = {"page": page, "style": style, "policy": _policy(style), "version": __version__}
     return environment.get_template("page.html.jinja").render(values)
-
-
-def _drawing(figure: Figure) -> Any:
-    """The figure's SVG as it is: made by us, every text in it escaped."""
-    from markupsafe import Markup
-
-    return Markup(figure.drawing)
 
 
 def _mark_class(mark: str) -> str:

@@ -17,7 +17,7 @@ from neatrec.report.leaderboard_tables import (
     verdict,
 )
 from neatrec.report.model_sections import dots_of, highlighted_models
-from neatrec.report.page import FigureRow, PairEntries, Paragraph, Section, SummaryCard, Tile
+from neatrec.report.page import FigureRow, Paragraph, Section, SummaryCard, Tile
 from neatrec.report.table import ReportTable, format_number, format_share, interval, text
 from neatrec.text import plural
 
@@ -131,5 +131,5 @@ def pairs_section(found: FoundPairs) -> Section:
     if not found.strongest:
         return Section("pairs", title, (Paragraph("No pair is bought together more often than by chance."),))
     caption = f"The {plural(len(found.strongest), 'strongest pair')} of {found.certain + found.likely:,}"
-    table = ReportTable("pairs", caption, PAIR_COLUMNS, found.strongest, (found.strata,) if found.strata else ())
-    return Section("pairs", title, (PairEntries(table),))
+    notes = (found.strata,) if found.strata else ()
+    return Section("pairs", title, (ReportTable("pairs", caption, PAIR_COLUMNS, found.strongest, notes, kind="pairs"),))

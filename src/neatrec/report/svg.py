@@ -76,6 +76,8 @@ SETTINGS: Mapping[str, Any] = {
     "xtick.labelcolor": MUTED,
     "ytick.labelcolor": INK,
     "xtick.labelsize": 11,
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
     "ytick.labelsize": 11.5,
     "legend.frameon": False,
     "legend.labelcolor": INK,
@@ -116,14 +118,14 @@ def css_variables(colours: Mapping[str, str]) -> str:
 
 
 @contextmanager
-def canvas(width: float, height: float, columns: int = 1) -> Iterator[tuple[Any, Any]]:
+def canvas(width: float, height: float) -> Iterator[tuple[Any, Any]]:
     """A matplotlib figure of `width` x `height` points and its axes, in our style; nothing global is changed."""
     import matplotlib
     from matplotlib.figure import Figure as Drawing
 
     with matplotlib.rc_context(dict(SETTINGS)):
         drawing = Drawing(figsize=(width / 72, height / 72), layout="constrained")
-        yield drawing, drawing.subplots(1, columns)
+        yield drawing, drawing.subplots()
 
 
 def finish(drawing: Any, name: str, caption: str, alt: str) -> Figure:

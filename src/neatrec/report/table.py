@@ -185,6 +185,8 @@ class ReportTable:
     rows: tuple[tuple[Any, ...], ...]
     notes: tuple[str, ...] = ()
     best: frozenset[tuple[int, int]] = field(default_factory=frozenset)
+    kind: str = "table"
+    """How the page shows it: as a `table`, or as a list of `pairs`, readable on a phone where four columns are not."""
 
     def __post_init__(self) -> None:
         keep = object.__setattr__

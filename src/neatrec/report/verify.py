@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-import platform
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from neatrec._version import __version__
 from neatrec.errors import BundleError, NeatrecError
 from neatrec.evaluation.metrics import ceiling
 from neatrec.evaluation.ranks import label_queries_from_table, label_ranks_from_table
@@ -25,7 +21,6 @@ from neatrec.evaluation.summary import (
     SummaryOptions,
     summarize_ranks,
 )
-from neatrec.models.run import available_processors
 from neatrec.report.folder import RUN, file_hash, file_name, read_run
 from neatrec.report.page import FactList, Paragraph, Section
 from neatrec.report.table import format_number, format_seconds
@@ -52,15 +47,18 @@ def result_json(result: LevelResult) -> dict[str, Any]:
     return plain
 
 
-def plain_json(value: Any) -> Any:
-    """`value` with keys as text, tuples as lists, NumPy scalars as numbers, and null for what is no number."""
+def plain_json(value: Any, digits: int | None = None) -> Any:
+    """`value` with keys as text, tuples as lists, NumPy scalars as numbers, rounded to `digits`, and null for what is
+    no number."""
     if isinstance(value, Mapping):
-        return {str(key): plain_json(each) for key, each in value.items()}
+        return {str(key): plain_json(each, digits) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [plain_json(each) for each in value]
+        return [plain_json(each, digits) for each in value]
     if isinstance(value, np.generic):
         value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if not isinstance(value, float):
+        return value
+    return None if not math.isfinite(value) else value if digits is None else round(value, digits)
 
 
 def recomputed_results(leaderboard: Mapping[str, Any], ranks: pa.Table, labels: pa.Table) -> list[dict[str, Any]]:
@@ -107,25 +105,6 @@ def _alike(one: Any, other: Any) -> bool:
     if isinstance(one, bool) or isinstance(other, bool) or not isinstance(one, int | float):
         return bool(one == other)
     return isinstance(other, int | float) and math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
-
-
-PACKAGES = ("numpy", "scipy", "numba", "pyarrow", "duckdb", "implicit", "matplotlib", "jinja2")
-
-
-def versions() -> dict[str, str]:
-    """Versions of neatrec, Python and what decides the numbers."""
-    found = {"neatrec": __version__, "python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            found[package] = "not installed"
-    return found
-
-
-def machine() -> dict[str, Any]:
-    """What the run had: system, processor kind and number of processors; no names of machines or people."""
-    return {"system": sys.platform, "processor": platform.machine(), "processors": available_processors()}
 
 
 def run_section(run: Mapping[str, Any], how_to_verify: str) -> Section:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +14,8 @@ from neatrec.data.catalog import Catalog
 from neatrec.evaluation.metrics import metric_names, metric_values
 from neatrec.evaluation.ranks import LabelRanks
 from neatrec.evaluation.summary import LevelResult, ModelSummary, PairedTest
-from neatrec.evaluation.task import EvaluationTask
 from neatrec.leaderboard.model_specs import model_specs
-from neatrec.leaderboard.result_cache import FitContext, ResultCache, fit_and_evaluate, task_key
+from neatrec.leaderboard.result_cache import FitContext, fit_and_evaluate
 from neatrec.models import Model, Run, make_model
 from neatrec.report.figures import Curve, GaussianCurve, density_chart, line_chart
 from neatrec.report.leaderboard_tables import LeaderboardTables, best_first
@@ -190,8 +188,7 @@ def margin_text(study: MarginStudy) -> str:
     )
 
 
-@dataclass(frozen=True)
-class CaseStudy:
+class CaseStudy(NamedTuple):
     """Three items of a trained Gaussian model, the query first."""
 
     names: tuple[str, ...]
@@ -275,9 +272,9 @@ def concept_figures(names: Sequence[str], means: Floats, variances: Floats) -> t
 
 
 def gaussians_of(model: Model) -> tuple[Floats, Floats]:
-    """The means and log-variances of a trained model, shapes (items, dim) and (items,) or (items, dim)."""
-    means, log_variance = model.item_vectors(), model.arrays()["log_variance"]
-    return np.asarray(means, dtype=np.float64), np.asarray(log_variance, dtype=np.float64)
+    """The means and log-variances of a trained model, shapes (items, dim) and (items,)."""
+    arrays = model.arrays()
+    return arrays["vectors"].astype(np.float64), arrays["log_variance"].astype(np.float64)
 
 
 def _codes(catalog: Catalog, paper: Mapping[str, Any]) -> list[int] | None:
@@ -287,18 +284,12 @@ def _codes(catalog: Catalog, paper: Mapping[str, Any]) -> list[int] | None:
     return found if len(found) == len(codes) else None
 
 
-@dataclass(frozen=True)
-class Concept:
+class Concept(NamedTuple):
     """Three items in one dimension."""
 
     names: tuple[str, ...]
     means: Floats
     variances: Floats
-
-
-def margin_cache(task: EvaluationTask, folder: Path | None) -> ResultCache:
-    """Where the trainings of the margin study are cached."""
-    return ResultCache(folder, task_key(task, {"study": "margin"}))
 
 
 def margin_study(
@@ -356,5 +347,5 @@ def concept_of(train: Baskets, paper: Mapping[str, Any], run: Run, **settings: A
     if (codes := _codes(train.catalog, paper)) is None:
         return None
     means, log_variance = gaussians_of(make_model(GAUSSIAN, settings, dim=1).fit(train, run))
-    variances = np.exp(log_variance.reshape(len(means), -1)[codes, 0])
-    return Concept(tuple(item["name"] for item in paper["case_study"]["items"]), means[codes, 0], variances)
+    names = tuple(item["name"] for item in paper["case_study"]["items"])
+    return Concept(names, means[codes, 0], np.exp(log_variance[codes]))

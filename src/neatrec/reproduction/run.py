@@ -27,7 +27,7 @@ from neatrec.leaderboard.report import (
     run_record,
     trained_gaussian,
 )
-from neatrec.leaderboard.result_cache import FitContext
+from neatrec.leaderboard.result_cache import FitContext, ResultCache, task_key
 from neatrec.leaderboard.run import LeaderboardOptions, LeaderboardResult, run_leaderboard
 from neatrec.models import MODEL_NAMES, Run
 from neatrec.models.registry import model_class
@@ -37,13 +37,7 @@ from neatrec.report.page import Page
 from neatrec.report.table import ReportTable
 from neatrec.report.verify import run_section
 from neatrec.reproduction.data import InstacartData, JourneyData, read_complete_journey, read_instacart
-from neatrec.reproduction.model_tables import (
-    MarginStudy,
-    case_of,
-    concept_of,
-    margin_cache,
-    margin_study,
-)
+from neatrec.reproduction.model_tables import MarginStudy, case_of, concept_of, margin_study
 from neatrec.reproduction.published import count_marks, paper_numbers
 from neatrec.reproduction.sections import DataSetResults, ReproductionResults, label_sections, model_sections
 from neatrec.text import printable
@@ -133,12 +127,12 @@ def reproduce_instacart(
     report = progress or log.info
     data = read_instacart(folder)
     with cache_folder(keep) as cache:
-        context = _Context(cache, all_models() if models is None else models, options, report)
+        context = _Context(Path(cache), all_models() if models is None else models, options, report)
         audit, dependent = _audit(context, data.ins_e)
         instacart = _train(context, data)
         levels, threads = context.leaderboard.levels, context.leaderboard.threads
         journey = _train(context, read_complete_journey(levels, threads)) if options.journey else None
-        gaussian = trained_gaussian(instacart.result, cache / "instacart")
+        gaussian = trained_gaussian(instacart.result, context.cache / "instacart")
         case = None if gaussian is None else case_of(gaussian, paper_numbers())
         results = ReproductionResults(
             audit=audit,
@@ -186,7 +180,8 @@ def _train(context: _Context, data: InstacartData | JourneyData) -> DataSetResul
     margins: tuple[MarginStudy, ...] = ()
     if context.options.margin_seeds:
         start = time.perf_counter()
-        fit = FitContext(data.train, result.task, margin_cache(result.task, cache / "margins"), context.run)
+        margin_cache = ResultCache(cache / "margins", task_key(result.task, {"study": "margin"}))
+        fit = FitContext(data.train, result.task, margin_cache, context.run)
         seeds = range(options.seed, options.seed + context.options.margin_seeds)
         margins = (margin_study(data.title, fit, paper_numbers(), seeds, context.report),)
         context.seconds[f"the margin study on {data.title}"] = time.perf_counter() - start

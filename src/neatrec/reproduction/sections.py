@@ -13,7 +13,8 @@ from neatrec.leaderboard.run import LeaderboardResult
 from neatrec.models import Model
 from neatrec.report.audit_report import audit_figures
 from neatrec.report.leaderboard_tables import LeaderboardTables
-from neatrec.report.page import Block, FigureRow, Heading, Paragraph, Section, TableBlock
+from neatrec.report.page import Block, FigureRow, Heading, Paragraph, Section
+from neatrec.report.table import ReportTable
 from neatrec.reproduction.label_tables import (
     PaperDataSet,
     case_pairs_table,
@@ -86,8 +87,8 @@ def label_sections(paper: Paper, results: ReproductionResults) -> list[Section]:
             "Data and labels",
             (
                 Paragraph(MARKS_NOTE, "note"),
-                TableBlock(dataset_table(paper, results.instacart.sizes, {} if journey is None else journey.sizes)),
-                TableBlock(label_count_table(paper, results.audit.paper, None if journey is None else journey.labels)),
+                dataset_table(paper, results.instacart.sizes, {} if journey is None else journey.sizes),
+                label_count_table(paper, results.audit.paper, None if journey is None else journey.labels),
             ),
         ),
         Section(
@@ -95,8 +96,8 @@ def label_sections(paper: Paper, results: ReproductionResults) -> list[Section]:
             "Quality of the labels",
             (
                 Heading("Coverage", "paper-coverage"),
-                TableBlock(department_table(paper, results.audit)),
-                TableBlock(department_sums_table(paper, results.audit)),
+                department_table(paper, results.audit),
+                department_sums_table(paper, results.audit),
                 Heading("Consistency", "paper-consistency"),
                 Paragraph(
                     "The paper's Figure 2: shares of dependent pairs by chi-squared in bins of 100. Its bars carry "
@@ -104,10 +105,10 @@ def label_sections(paper: Paper, results: ReproductionResults) -> list[Section]:
                 ),
                 FigureRow(drawn),
                 Heading("Accuracy", "paper-accuracy"),
-                TableBlock(case_pairs_table(paper, "positive_pairs", results.dependent)),
-                TableBlock(case_pairs_table(paper, "negative_pairs", results.dependent)),
-                TableBlock(top_items_table(paper, results.top_items, has_prior=results.has_prior)),
-                TableBlock(pop_table(paper, results.audit.paper)),
+                case_pairs_table(paper, "positive_pairs", results.dependent),
+                case_pairs_table(paper, "negative_pairs", results.dependent),
+                top_items_table(paper, results.top_items, has_prior=results.has_prior),
+                pop_table(paper, results.audit.paper),
             ),
         ),
     ]
@@ -125,10 +126,10 @@ def model_sections(paper: Paper, results: ReproductionResults) -> list[Section]:
     ]
 
 
-def comparison_blocks(paper: Paper, part: DataSetResults) -> list[TableBlock]:
+def comparison_blocks(paper: Paper, part: DataSetResults) -> list[ReportTable]:
     """The paper's lines and ours for each level on the candidate set: they follow from the ranks."""
     return [
-        TableBlock(comparison_table(paper, part.tables, result, part.comparison))
+        comparison_table(paper, part.tables, result, part.comparison)
         for result in part.tables.results
         if result.candidates == part.tables.first.candidates
     ]
@@ -167,7 +168,7 @@ def _ablation_blocks(paper: Paper, results: ReproductionResults) -> tuple[Block,
         "On Instacart's train orders each shopper has one order, so there is little to learn about shoppers; "
         "whether users help shows on data with returning households."
     )
-    return words, TableBlock(table)
+    return words, table
 
 
 def _margin_blocks(results: ReproductionResults) -> tuple[Block, ...]:
@@ -182,7 +183,7 @@ def _margin_blocks(results: ReproductionResults) -> tuple[Block, ...]:
             Heading(study.data, f"margin-{study.data.lower().replace(' ', '-')}"),
             Paragraph(margin_text(study)),
             FigureRow(margin_figures(study)),
-            TableBlock(margin_table(study)),
+            margin_table(study),
         ]
     return tuple(blocks)
 
@@ -199,7 +200,7 @@ def _concept_blocks(results: ReproductionResults) -> tuple[Block, ...]:
 def _case_blocks(paper: Paper, results: ReproductionResults) -> tuple[Block, ...]:
     if results.case is None:
         return (_not_run(_no_items(results)),)
-    return (TableBlock(case_study_table(paper, results.case, has_prior=results.has_prior)),)
+    return (case_study_table(paper, results.case, has_prior=results.has_prior),)
 
 
 def _no_items(results: ReproductionResults) -> str:

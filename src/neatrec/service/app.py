@@ -57,10 +57,8 @@ def make_app(settings: ServiceSettings, watcher: BundleWatcher | None = None) ->
         redoc_url=None,
         strict_content_type=False,  # a cart without a content type is JSON
     )
-    app.add_exception_handler(Problem, _on_problem)
-    app.add_exception_handler(RequestValidationError, _on_invalid)
-    app.add_exception_handler(HTTPException, _on_http)
-    app.add_exception_handler(Exception, _on_fault)
+    for kind in (Problem, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, _on_error)
     add_api(app, watcher.metrics, public=settings.public)
     add_key_schemes(app, required=bool(watcher.keys))
     pages = add_page(app, settings)
@@ -111,49 +109,34 @@ def add_key_schemes(app: FastAPI, *, required: bool) -> None:
     app.openapi = document  # type: ignore[method-assign]
 
 
-def _answer(request: Request, problem: Problem, headers: Any = None) -> Response:
+async def _on_error(request: Request, error: Exception) -> Response:
+    problem = _problem_of(error)
     if _wants_page(request):
         page: Response = request.app.state.pages.problem(request, problem)
         return page
-    if problem.status == 408:
-        headers = {"connection": "close"}  # the rest of a body that came too slowly is not waited for
+    # the rest of a body that came too slowly is not waited for
+    headers = {"connection": "close"} if problem.status == 408 else getattr(error, "headers", None)
     return JSONResponse(problem.to_dict(), problem.status, headers=headers)
 
 
-async def _on_problem(request: Request, problem: Exception) -> Response:
-    if not isinstance(problem, Problem):
-        raise problem
-    return _answer(request, problem)
-
-
-async def _on_invalid(request: Request, error: Exception) -> Response:
-    """Parameters or a body that do not fit their model."""
-    if not isinstance(error, RequestValidationError):
-        raise error
-    return _answer(request, invalid(error.errors()[0]))
-
-
-async def _on_fault(request: Request, error: Exception) -> Response:
-    """A fault of ours: the middleware logs it, the caller sees nothing of the inside."""
-    return _answer(request, Problem(500, "Fault", "the service failed", hint="The log of the service says why."))
-
-
-async def _on_http(request: Request, error: Exception) -> Response:
-    """What the framework itself refuses: no such path, no such method, a body that could not be read."""
+def _problem_of(error: Exception) -> Problem:
+    """What the caller sees of an error: of a fault of ours, which the middleware logs, nothing of the inside."""
+    if isinstance(error, RequestValidationError):  # parameters or a body that do not fit their model
+        return invalid(error.errors()[0])
+    cause = error.__cause__ if isinstance(error, HTTPException) else error
+    if isinstance(cause, Problem):
+        return cause
+    if isinstance(cause, ClientDisconnect):
+        return gone()
     if not isinstance(error, HTTPException):
-        raise error
-    if isinstance(error.__cause__, Problem):
-        return _answer(request, error.__cause__)
-    if isinstance(error.__cause__, ClientDisconnect):
-        return _answer(request, gone())
-    known = {
+        return Problem(500, "Fault", "the service failed", hint="The log of the service says why.")
+    known = {  # what the framework itself refuses
         400: (422, "ParameterError", "the body is not JSON"),
         404: (404, "NotFound", "there is nothing at this address"),
         405: (405, "Method", "this address takes another method"),
     }
-    status, kind, message = known.get(error.status_code, (error.status_code, "Refused", error.detail))
-    problem = Problem(status, kind, message, hint="GET /openapi.json lists what there is.")
-    return _answer(request, problem, error.headers)
+    refused = known.get(error.status_code, (error.status_code, "Refused", error.detail))
+    return Problem(*refused, hint="GET /openapi.json lists what there is.")
 
 
 def _wants_page(request: Request) -> bool:

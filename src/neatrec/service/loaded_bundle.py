@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.data.catalog import UNKNOWN, Catalog, of_categories
+from neatrec.data.catalog import UNKNOWN
 from neatrec.errors import ParameterError
 from neatrec.service.byte_cache import ByteCache
 from neatrec.service.problems import Problem, unknown_choice, unknown_item
@@ -21,58 +21,6 @@ from neatrec.service.settings import BRIEF_BYTES, CATEGORY_BYTES, MAX_GUESS
 from neatrec.serving import ServingTable
 from neatrec.serving.pair_list import PairList
 from neatrec.text import printable
-
-Members = npt.NDArray[np.bool_]
-Key = tuple[str, ...]
-
-
-class Categories:
-    """Members by the name of a category at any level, or by a path "a / b"; capitals do not matter.
-
-    Names come from callers: they are brought to one spelling before anything is cached, and the cache is bounded.
-    """
-
-    def __init__(self, catalog: Catalog, limit: int = CATEGORY_BYTES) -> None:
-        self.catalog, self.codes = catalog, _codes_by_name(catalog)
-        self.cache: ByteCache[Key, Members] = ByteCache(limit)
-
-    def members(self, name: str) -> Members | None:
-        """Which items belong to the category, shape (items,); None when there is no such category."""
-        key = self._key(name)
-        if key is None:
-            return None
-        found = self.cache.get(key)
-        if found is None:
-            found = np.logical_and.reduce([self._at_any_level(step) for step in key])
-            self.cache.put(key, found, found.nbytes)
-        return found
-
-    def _key(self, name: str) -> Key | None:
-        """The one spelling of a name: itself, or the steps of a path."""
-        folded = name.casefold()
-        if folded in self.codes:
-            return (folded,)
-        steps = dict.fromkeys(step.strip() for step in folded.replace(">", "/").split("/") if step.strip())
-        # an item has one category per level: no path is longer
-        if not 1 <= len(steps) <= len(self.catalog.levels) or any(step not in self.codes for step in steps):
-            return None
-        return tuple(sorted(steps))
-
-    def _at_any_level(self, folded: str) -> Members:
-        found = np.zeros(len(self.catalog), dtype=np.bool_)
-        for level, codes in self.codes[folded].items():
-            found |= of_categories(self.catalog.category_of(level), codes)
-        return found
-
-
-def _codes_by_name(catalog: Catalog) -> dict[str, dict[str, list[int]]]:
-    """Folded name -> level -> codes."""
-    found: dict[str, dict[str, list[int]]] = {}
-    for level, names in zip(catalog.levels, catalog.category_names, strict=True):
-        for code, name in enumerate(names):
-            found.setdefault(name.casefold(), {}).setdefault(level, []).append(code)
-    return found
-
 
 NEAR = 5
 """Near names in a 404."""
@@ -94,6 +42,7 @@ class LoadedBundle:
         self.names: list[str] = self._names()
         self.count: list[int] = index.item_count.tolist()
         self._briefs: ByteCache[int, str] = ByteCache(BRIEF_BYTES)
+        self._members: ByteCache[tuple[str, ...], npt.NDArray[np.bool_]] = ByteCache(CATEGORY_BYTES)
         self._by_goal: dict[str, LoadedBundle] = {}
 
     def renamed(self, name: str) -> LoadedBundle:
@@ -172,15 +121,18 @@ class LoadedBundle:
         return list(self.catalog.category_path(code))
 
     def in_category(self, name: str) -> npt.NDArray[np.bool_]:
-        """Which items belong to the category called `name` at any level (or by a path "a / b"), shape (items,)."""
-        found = self.categories.members(name)
-        if found is None:
-            raise unknown_choice("category", self.category_names, name, status=404)
-        return found
+        """Which items belong to the category called `name` at any level (or by a path "a / b"), shape (items,).
 
-    @cached_property
-    def categories(self) -> Categories:
-        return Categories(self.catalog)
+        Names come from callers: they are brought to one spelling before anything is cached, and the cache is bounded.
+        """
+        steps = self.catalog.category_steps(name)
+        if steps is None:
+            raise unknown_choice("category", self.category_names, name, status=404)
+        found = self._members.get(steps)
+        if found is None:
+            found = self.catalog.in_category(steps)
+            self._members.put(steps, found, found.nbytes)
+        return found
 
     @cached_property
     def category_names(self) -> list[str]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from neatrec.bundle import BundleLock, Manifest, load_bundle, read_manifest, rewrite_bundle, save_bundle, stream_hash
 from neatrec.data.baskets import BasketStream
@@ -77,7 +76,8 @@ def write_answers(model: Model, pairs: PairTable, place: Path, options: TableOpt
         recall = measured or recall
         pairs.release()
     answers.write()
-    write_items(place, answers, pairs, _variance(model))
+    logs: Any = getattr(model, "log_variance", None)
+    write_items(place, answers, pairs, None if logs is None else np.exp(logs.astype(np.float64)).astype(np.float32))
     write_pairs(place, pairs)
     if options.attachment is not None:
         (place / ATTACHMENT).write_text(json.dumps(options.attachment, sort_keys=True, allow_nan=False))
@@ -135,15 +135,6 @@ def _check(options: TableOptions) -> None:
     """Approximate tables are faiss's work on the CPU."""
     if options.ann and options.device == "gpu":
         raise must_be("device", "cpu or auto for an approximate table", "gpu", hint="An exact one can use a GPU.")
-
-
-def _variance(model: Model) -> npt.NDArray[np.float32] | None:
-    """One variance an item, the mean over its dimensions where each has its own; None where the model has none."""
-    logs: Any = getattr(model, "log_variance", None)
-    if logs is None:
-        return None
-    variances = np.exp(np.asarray(logs, dtype=np.float64)).reshape(len(logs), -1)
-    return np.asarray(variances.mean(axis=1), dtype=np.float32)
 
 
 def save_indexed(
