@@ -116,12 +116,28 @@ def must_be(argument: str, wanted: str, got: Any, *, hint: str | None = None) ->
     return ParameterError(f"`{argument}` must be {wanted}, got {printable(repr(got))}", argument=argument, hint=hint)
 
 
-def require_whole(argument: str, value: Any, least: int = 1, *, or_none: bool = False) -> None:
-    """Refuse what is no whole number of at least `least`; True is none."""
+def require_whole(
+    argument: str,
+    value: Any,
+    least: int = 1,
+    most: int | None = None,
+    *,
+    or_none: bool = False,
+    hint: str | None = None,
+) -> Any:
+    """`value`, which must be a whole number from `least` to `most`; True is none.
+
+    >>> require_whole("k", 0)
+    Traceback (most recent call last):
+    neatrec.errors.ParameterError: `k` must be a whole number of at least 1, got 0
+    """
     if or_none and value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise must_be(argument, f"{'None or ' * or_none}a whole number of at least {least}", value)
+        return None
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if is_whole and least <= int(value) and (most is None or int(value) <= most):
+        return int(value)
+    bounds = f"of at least {least:,}" if most is None else f"from {least:,} to {most:,}"
+    raise must_be(argument, f"{'None or ' * or_none}a whole number {bounds}", value, hint=hint)
 
 
 def must_be_one_of(argument: str, choices: Iterable[str], got: Any) -> ParameterError:

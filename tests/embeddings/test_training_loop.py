@@ -378,8 +378,8 @@ def test_every_basket_is_visited_once(sizes: list[int], seed: int) -> None:
     ("options", "message"),
     [
         ({"device": "tpu"}, "`device` must be one of auto, cpu, gpu, got 'tpu'"),
-        ({"threads": 0}, "`threads` must be a whole number of at least 1, or None, got 0"),
-        ({"threads": True}, "`threads` must be a whole number of at least 1, or None, got True"),
+        ({"threads": 0}, "`threads` must be a whole number of at least 1, got 0"),
+        ({"threads": True}, "`threads` must be a whole number of at least 1, got True"),
         ({"patience": 0}, "`patience` must be a whole number of at least 1, got 0"),
         ({"resume": True}, "`resume` must be used together with `checkpoints`"),
         ({"rng": -1}, "`rng` must be a whole number of at least 0"),

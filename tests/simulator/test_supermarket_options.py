@@ -25,7 +25,7 @@ def test_keys_and_values_become_arguments() -> None:
         ("market", "`source` must be `supermarket` or `supermarket:key=value,...`, got 'market'"),
         (
             "supermarket:basket=5",
-            "`supermarket` must be one of baskets, items, households, stores, seed, changes, strength, got 'basket'. "
+            "`supermarket` must be one of baskets, items, households, stores, strength, changes, seed, got 'basket'. "
             "Did you mean 'baskets'?",
         ),
         ("supermarket:\x1b[31m=5", r"got '\x1b[31m'"),
@@ -57,7 +57,7 @@ def test_what_cannot_be_meant_is_refused_with_a_sentence(spec: str, message: str
         ({"baskets": True}, "`baskets` must be a whole number"),
         ({"items": 1e4}, "`items` must be a whole number"),
         ({"strength": "1"}, "`strength` must be a number"),
-        ({"threads": 0}, "`threads` must be at least 1, got 0"),
+        ({"threads": 0}, "`threads` must be a whole number of at least 1, got 0"),
     ],
 )
 def test_arguments_from_python_are_checked_alike(wrong, message: str) -> None:

@@ -19,7 +19,7 @@ from neatrec.cooccurrence import CountOptions, Margins, PairBlock, count
 from neatrec.cooccurrence.count_kernels import find_pairs
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
-from neatrec.errors import must_be
+from neatrec.errors import require_whole
 
 Codes = npt.NDArray[np.int32]
 Numbers = npt.NDArray[np.int64]
@@ -51,10 +51,8 @@ class PartnerCounts:
         return found
 
 
-def partners(baskets: Baskets, queries: Codes, counting: CountOptions = CANDIDATE_COUNTING) -> PartnerCounts:
+def partners(baskets: Baskets, queries: Codes) -> PartnerCounts:
     """What was bought with each of `queries` in `baskets`; memory grows with the partners of these queries only."""
-    if counting.directed:
-        raise must_be("counting", "undirected: candidate sets add both directions", counting)
     queries = np.unique(np.asarray(queries, dtype=np.int32))
     is_query = np.zeros(len(baskets.catalog), dtype=bool)
     is_query[queries] = True
@@ -62,7 +60,7 @@ def partners(baskets: Baskets, queries: Codes, counting: CountOptions = CANDIDAT
     def keep(block: PairBlock, _: Margins) -> npt.NDArray[np.bool_]:
         return is_query[block.query] | is_query[block.item]
 
-    pairs = count(baskets, counting, keep=keep)
+    pairs = count(baskets, CANDIDATE_COUNTING, keep=keep)
     forward, backward = is_query[pairs.query], is_query[pairs.item]
     # pairs ascend by query, then item, and item > query: backward before forward, the items of each row ascend
     row = np.concatenate([pairs.item[backward], pairs.query[forward]])
@@ -120,8 +118,7 @@ Candidates = CandidateSet | CatalogCandidates
 
 def candidate_set(bought_with: PartnerCounts, size: int = 200) -> CandidateSet:
     """The `size` items bought most often with each query; equal counts by ascending item id."""
-    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
-        raise must_be("candidates", "a whole number of at least 1", size)
+    require_whole("candidates", size)
     place = id_order(bought_with.catalog)[bought_with.items]
     picked, offsets = _best_partners(bought_with.offsets, bought_with.counts, place, size)
     return CandidateSet(
@@ -145,9 +142,9 @@ def _best_partners(offsets: Numbers, count: Numbers, place: Numbers, size: int) 
     return picked, np.concatenate([[0], np.cumsum([len(rows) for rows in chosen])]).astype(np.int64)
 
 
-def catalogue(baskets: Baskets, queries: Codes, counting: CountOptions = CANDIDATE_COUNTING) -> CatalogCandidates:
+def catalogue(baskets: Baskets, queries: Codes) -> CatalogCandidates:
     """Every item of `baskets` competes, except the query and what shares its category."""
-    category = counting.category_of(baskets.catalog)
+    category = CANDIDATE_COUNTING.category_of(baskets.catalog)
     return CatalogCandidates("catalogue", np.unique(np.asarray(queries, np.int32)), baskets.item_counts > 0, category)
 
 

@@ -18,7 +18,7 @@ from neatrec.cooccurrence.strata import parse_strata, usable_strata
 from neatrec.data.baskets import Baskets
 from neatrec.data.splits import refuse_overlap
 from neatrec.data.table_result import TableResult
-from neatrec.errors import MissingDependencyError, ResourceError, must_be
+from neatrec.errors import MissingDependencyError, ResourceError, require_whole
 from neatrec.evaluation.cart_completion import CARTS
 from neatrec.evaluation.held_out_lift import QUERIES
 from neatrec.evaluation.ranks import best_table, ranks_table
@@ -75,9 +75,7 @@ class LeaderboardOptions(SummaryOptions):
         object.__setattr__(self, "half_life", parse_half_life(self.half_life))
         minimum = {"min_basket": 2, "candidates": 1, "seeds": 1, "seed": 0, "queries": 0, "carts": 0, "rounds": 100}
         for name, least in minimum.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise must_be(name, f"a whole number of at least {least}", value)
+            require_whole(name, getattr(self, name), least)
 
     @property
     def task_options(self) -> dict[str, int]:
@@ -199,7 +197,10 @@ def run_leaderboard(
         strata = () if options.protocol == "paper" else usable_strata([train], None)[0]
         options = replace(options, strata=strata)
     chosen, skipped = model_specs(models, scores or {}, train, options.strata or (), options.half_life)
-    run = LeaderboardRun(options, train, task, _result_cache(out, task, options, chosen), report)
+    times = Counter(spec.learning for spec in chosen if spec.ours)
+    shared = frozenset(learning for learning, count in times.items() if count > 1)
+    cache = ResultCache(None if out is None else Path(out), task_key(task, options.task_options), shared)
+    run = LeaderboardRun(options, train, task, cache, report)
     with thread_limit(options.threads):
         trainings = run.run(chosen, skipped, skip=models is None)
         ranks = {name: [training.ranks for training in runs] for name, runs in trainings.items()}
@@ -232,14 +233,6 @@ def _prepare(
     report(f"{plural(len(labels), 'label')} from {plural(len(test), 'test basket')} ({options.protocol} protocol)")
     task = build_task(train, test, labels, **options.task_options)
     return task, advice, {"labels": labelled - start, "task": time.perf_counter() - labelled}
-
-
-def _result_cache(
-    out: str | Path | None, task: EvaluationTask, options: LeaderboardOptions, chosen: Sequence[ModelSpec]
-) -> ResultCache:
-    times = Counter(spec.learning for spec in chosen if spec.ours)
-    shared = frozenset(learning for learning, count in times.items() if count > 1)
-    return ResultCache(None if out is None else Path(out), task_key(task, options.task_options), shared)
 
 
 @dataclass(frozen=True)

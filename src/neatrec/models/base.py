@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from neatrec.data.baskets import Baskets, BasketStream, as_shards, is_orders
 from neatrec.data.catalog import Catalog
-from neatrec.errors import BundleError, DivergedError, ParameterError, must_be
+from neatrec.errors import BundleError, DivergedError, ParameterError, must_be, require_whole
 from neatrec.models.cart_ranking import CartRanking
 from neatrec.models.embeddings.kernels.gpu import cupy
 from neatrec.models.items import Item, find_items, in_categories, same_category_as
@@ -266,7 +266,7 @@ class Model(ABC):
         item's scores are scaled, 0 for its median candidate and 1 for its best, and averaged, so that no item
         dominates because its scores are large.
         """
-        _check_k(k)
+        k = require_whole("k", k)
         cart = np.unique(find_items(self.catalog, items))
         if not len(cart):
             raise must_be("items", "at least one item", items)
@@ -279,14 +279,14 @@ class Model(ABC):
         scored = self.score_cart(asked, candidates)
         if not len(scored.codes):
             return Ranking.empty(self.catalog, cart, notes)
-        top = best(scored.total, int(k))
+        top = best(scored.total, k)
         if include_new:
             is_new = self.item_count[scored.codes] == 0
             known, new = (
-                each[best(scored.total[each], int(k))] for each in (np.flatnonzero(~is_new), np.flatnonzero(is_new))
+                each[best(scored.total[each], k)] for each in (np.flatnonzero(~is_new), np.flatnonzero(is_new))
             )
-            size = count_new(scored.total[known], scored.total[new], int(k))
-            top = np.concatenate([known[: int(k) - size], new[:size]])
+            size = count_new(scored.total[known], scored.total[new], k)
+            top = np.concatenate([known[: k - size], new[:size]])
         codes = scored.codes[top]
         return Ranking(self.catalog, cart, codes, scored.total[top], asked, scored.parts(codes), notes)
 
@@ -316,7 +316,7 @@ class Model(ABC):
 
     def rank_carts(self, carts: Sequence[Codes], k: int = 10) -> list[Codes]:
         """The codes that `rank` returns for each cart of codes; an item of several carts is scored once."""
-        _check_k(k)
+        k = require_whole("k", k)
         if type(self).rank is not Model.rank:
             return [self.rank(cart.tolist(), k).codes for cart in carts]
         carts, answers = [self._codes("carts", np.unique(cart)) for cart in carts], []
@@ -337,7 +337,7 @@ class Model(ABC):
                 else:
                     answers.append(asked)
                     continue
-                answers.append(found.codes[best(found.total, int(k))])
+                answers.append(found.codes[best(found.total, k)])
         return answers
 
     @property
@@ -446,11 +446,6 @@ def no_goals(name: str, goal: str) -> ParameterError:
 def _check_vectors(run: Run, items: int) -> None:
     if run.vectors is not None and (run.vectors.ndim != 2 or len(run.vectors) != items):
         raise must_be("vectors", f"of shape (items, dim) with {items:,} items", run.vectors.shape)
-
-
-def _check_k(k: int) -> None:
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise must_be("k", "a whole number of at least 1", k)
 
 
 BLOCK_SCORES = 16_000_000

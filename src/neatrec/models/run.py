@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from neatrec.data.baskets import BasketStream
 from neatrec.data.randomness import Seed, as_generator
-from neatrec.errors import must_be, must_be_one_of
+from neatrec.errors import must_be, must_be_one_of, require_whole
 
 if TYPE_CHECKING:
     from neatrec.models.base import Model
@@ -80,10 +80,9 @@ class Run:
         as_generator(self.rng)
         if self.device not in self.devices:
             raise must_be_one_of("device", self.devices, self.device)
-        if self.threads is not None and (isinstance(self.threads, bool) or not _whole(self.threads)):
-            raise must_be("threads", "a whole number of at least 1, or None", self.threads)
-        if not _whole(self.patience):
-            raise must_be("patience", "a whole number of at least 1", self.patience)
+        if self.threads is not None:
+            require_whole("threads", self.threads)
+        require_whole("patience", self.patience)
         if self.checkpoints is not None:
             object.__setattr__(self, "checkpoints", Path(self.checkpoints))
         if self.resume and self.checkpoints is None:
@@ -98,7 +97,3 @@ class Run:
 def available_processors() -> int:
     """Processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

@@ -21,7 +21,7 @@ from neatrec.serving.evidence import thresholds
 from neatrec.serving.files import ATTACHMENT, COLUMNS_VERSION, FOLDER, NOTE, AnswerSections, write_items, write_pairs
 from neatrec.serving.pairs import PairTable
 from neatrec.serving.table import ServingTable
-from neatrec.serving.topk import TopK, TypicalAnswers, best_answers, best_by_goal, found_on_gpu, related_by_goal
+from neatrec.serving.topk import TopK, TypicalAnswers, best_answers, best_by_goal, product_factors, related_by_goal
 from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
@@ -125,7 +125,7 @@ def table_device(model: Model, device: str, *, ann: bool, reproducible: bool) ->
     """Where the table of a model is made that was trained on `device`: there, if that can be."""
     if reproducible:
         return "cpu"  # the same bits whether there is a GPU or not
-    if device == "gpu" and (ann or not found_on_gpu(model)):
+    if device == "gpu" and (ann or product_factors(model) is None):
         log.info("the serving table is made on the CPU: %s", "it is approximate" if ann else "no product of vectors")
         return "cpu"
     return device

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from neatrec.data.table_result import TableResult
-from neatrec.errors import must_be
+from neatrec.errors import must_be, require_whole
 from neatrec.models.items import Item, find_items, in_categories
 from neatrec.models.recommendations import RankedItem
 from neatrec.serving.answers import (
@@ -118,10 +118,9 @@ def recommend(
 
     >>> recommend("bundle", "Tortilla Chips").answers[0].evidence.words()  # doctest: +SKIP
     """
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise must_be("k", "a whole number of at least 1", k)
-    if month is not None and not 1 <= month <= 12:
-        raise must_be("month", "a whole number from 1 to 12", month)
+    require_whole("k", k)
+    if month is not None:
+        require_whole("month", month, 1, 12)
     level = level_of(min_evidence)
     index = bundle if isinstance(bundle, ServingTable) else ServingTable.open(bundle)
     index = index if goal is None else index.with_goal(goal)

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from neatrec.compiled import compiled, offer_best, sort_best
 from neatrec.cooccurrence.resources import thread_count
-from neatrec.errors import DivergedError, must_be
+from neatrec.errors import DivergedError, require_whole
 from neatrec.models.base import Model
 from neatrec.models.counts import CountModel
 from neatrec.models.embeddings.kernels.dispatch import ranking_device
@@ -182,7 +182,7 @@ def best_answers(model: Model, k: int, *, threads: int | None = None, device: st
     elif isinstance(model, CountModel) and model.min_score >= 0:
         search.by_seen_pairs(model)
     else:
-        search.by_blocks(model, workers)
+        scan_blocks({"": search}, lambda queries: {"": model.score_all(queries)}, workers)
     return search.answers()
 
 
@@ -278,14 +278,12 @@ def searches_by_goal(model: Model, k: int, queries: Codes | None) -> dict[str, T
 
 def search_of(model: Model, k: int) -> TopKSearch:
     """A search for what `model` may answer, nothing found yet."""
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise must_be("k", "a whole number of at least 1", k)
     asked = np.ones(len(model.catalog), dtype=bool) if model.scores_unseen_items else model.item_count > 0
     return TopKSearch(
         query=np.flatnonzero(asked).astype(np.int32),
         code=np.flatnonzero(model.item_count > 0).astype(np.int32),
         group=groups_of(model.catalog.category_of(model.category_level)).astype(np.int32),
-        k=int(k),
+        k=require_whole("k", k),
         min_score=model.min_score,
     )
 
@@ -293,11 +291,6 @@ def search_of(model: Model, k: int) -> TopKSearch:
 def product_factors(model: Model) -> tuple[Vectors, Vectors] | None:
     """(left, right) with score_all(q) = left[q] @ right.T, each of shape (items, dim); None where it is no product."""
     return model.factors() if isinstance(model, CosineModel) else None
-
-
-def found_on_gpu(model: Model) -> bool:
-    """Whether a GPU can find the best of this model."""
-    return product_factors(model) is not None
 
 
 class TopKSearch:
@@ -348,7 +341,7 @@ class TopKSearch:
                 self.scan(scores, np.arange(row, row + len(one)), self.code[column : column + TILE])
             if both and row != column:
                 with busy[tile[1]]:
-                    self._scan_down(scores, column, self.code[row : row + TILE])
+                    keep_best_down(scores, column, self.code[row : row + TILE], self.space(scores), self.heaps)
 
         with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
             list(pool.map(work, _tiles(len(left), len(right), half=both)))
@@ -362,14 +355,10 @@ class TopKSearch:
         sold[self.code] = True
         ranker = Ranker(left, None if left is right else right)
         found = ranker.catalogue(self.query, sold, self.group, top=self.k)  # best first
-        self.put(found.best, found.scores, ((found.best >= 0) & (found.scores > self.min_score)).sum(axis=1))
-
-    def put(self, items: Codes, scores: npt.NDArray[Any], filled: npt.NDArray[np.int64]) -> None:
-        """Take what was found, (queries, k) each, best first; `filled` of each query."""
-        self.filled[:] = filled
-        worst_first = np.maximum(filled[:, None] - 1 - np.arange(self.k), 0)  # which makes a heap of each row
-        self.best_item[:] = np.take_along_axis(items, worst_first, axis=1)
-        self.best = np.take_along_axis(scores, worst_first, axis=1)
+        self.filled[:] = ((found.best >= 0) & (found.scores > self.min_score)).sum(axis=1)
+        worst_first = np.maximum(self.filled[:, None] - 1 - np.arange(self.k), 0)  # which makes a heap of each row
+        self.best_item[:] = np.take_along_axis(found.best, worst_first, axis=1)
+        self.best = np.take_along_axis(found.scores, worst_first, axis=1)
 
     def by_seen_pairs(self, model: CountModel) -> None:
         """Only seen pairs score above the minimum score of a model of counts: the others are not looked at."""
@@ -397,16 +386,9 @@ class TopKSearch:
             first = int(np.searchsorted(self.query, queries[0]))
             keep_best_of_lists(start, scores, items, first, self.space(scores), self.heaps)
 
-    def by_blocks(self, model: Model, threads: int) -> None:
-        """All scores, some queries at a time."""
-        scan_blocks({"": self}, lambda queries: {"": model.score_all(queries)}, threads)
-
     def scan(self, scores: npt.NDArray[Any], rows: npt.NDArray[np.int64], code: Codes) -> None:
         """Offer the scores (rows, codes) of the queries at the places `rows`."""
         keep_best(scores, rows, code, self.space(scores), self.heaps)
-
-    def _scan_down(self, scores: npt.NDArray[Any], first: int, code: Codes) -> None:
-        keep_best_down(scores, first, code, self.space(scores), self.heaps)
 
     def space(self, scores: npt.NDArray[Any]) -> SearchSpace:
         """What is searched for, in the number type of these scores."""

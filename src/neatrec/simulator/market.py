@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from neatrec.data.baskets import Attribute, Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.data.randomness import children, kernel_seed
-from neatrec.errors import must_be, must_be_one_of
+from neatrec.errors import must_be, must_be_one_of, require_whole
 from neatrec.simulator.catalog import STAPLE, Assortment, choose_assortment, make_catalog, product_table
 from neatrec.simulator.kernel import ItemDraws, Trips, Visits, VisitTables, draw_visits, fill_carts
 from neatrec.simulator.planting import (
@@ -37,13 +37,8 @@ from neatrec.simulator.tables import (
     store_table,
 )
 
-BASKETS, ITEMS, STORES = 30_000, 1_000, 6
-MIN_ITEMS, MAX_ITEMS, MAX_BASKETS, MAX_STORES = 60, 1_000_000, 200_000_000, 1_000
 VISITS = 8
 """Mean baskets of a household, when the number of households is not given."""
-
-WHOLE_NUMBERS = ("baskets", "items", "households", "stores", "seed", "changes")
-KEYS = (*WHOLE_NUMBERS, "strength")
 
 
 def parse_supermarket_spec(spec: str) -> dict[str, Any]:
@@ -58,50 +53,45 @@ def parse_supermarket_spec(spec: str) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for part in filter(None, (part.strip() for part in rest.split(","))):
         key, equals, value = (text.strip() for text in part.partition("="))
-        if key not in KEYS:
-            raise must_be_one_of("supermarket", KEYS, key)
+        if key not in SupermarketOptions.__dataclass_fields__:
+            raise must_be_one_of("supermarket", SupermarketOptions.__dataclass_fields__, key)
         if not equals or not value:
             raise must_be(f"supermarket:{key}", f"followed by a value, as in {key}=3", part)
         if key in options:
             raise must_be(f"supermarket:{key}", "given once", spec)
-        options[key] = _number(key, value)
-    check_options(**options)
+        whole = key != "strength"
+        try:
+            options[key] = int(value) if whole else float(value)
+        except ValueError:
+            raise must_be(f"supermarket:{key}", "a whole number" if whole else "a number", value) from None
+    SupermarketOptions(**options)
     return options
 
 
-def _number(key: str, value: str) -> int | float:
-    try:
-        return int(value) if key in WHOLE_NUMBERS else float(value)
-    except ValueError:
-        kind = "a whole number" if key in WHOLE_NUMBERS else "a number"
-        raise must_be(f"supermarket:{key}", kind, value) from None
+@dataclass(frozen=True)
+class SupermarketOptions:
+    """See `supermarket`."""
 
+    baskets: int = 30_000
+    items: int = 1_000
+    households: int | None = None
+    stores: int = 6
+    strength: float = 1.0
+    changes: int = 0
+    seed: int = 0
 
-def check_options(
-    *,
-    baskets: int = BASKETS,
-    items: int = ITEMS,
-    households: int | None = None,
-    stores: int = STORES,
-    strength: float = 1.0,
-    seed: int = 0,
-    changes: int = 0,
-) -> None:
-    """Raises where an option is outside its limits."""
-    _whole("baskets", baskets, 1, MAX_BASKETS)
-    _whole("items", items, MIN_ITEMS, MAX_ITEMS)
-    if households is not None:
-        _whole("households", households, 1, baskets, hint="There cannot be more households than baskets.")
-    _whole("stores", stores, 2, MAX_STORES)
-    _whole("seed", seed, 0, 2**63 - 1)
-    _whole("changes", changes, 0, 1)
-    if isinstance(strength, bool) or not isinstance(strength, int | float) or not 0 <= strength <= 2:
-        raise must_be("strength", "a number from 0 (nothing goes together) to 2", strength)
-
-
-def _whole(name: str, value: Any, low: int, high: int, hint: str | None = None) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise must_be(name, f"a whole number from {low:,} to {high:,}", value, hint=hint)
+    def __post_init__(self) -> None:
+        require_whole("baskets", self.baskets, 1, 200_000_000)
+        require_whole("items", self.items, 60, 1_000_000)
+        if self.households is not None:
+            hint = "There cannot be more households than baskets."
+            require_whole("households", self.households, 1, self.baskets, hint=hint)
+        require_whole("stores", self.stores, 2, 1_000)
+        require_whole("seed", self.seed, 0, 2**63 - 1)
+        require_whole("changes", self.changes, 0, 1)
+        strength = self.strength
+        if isinstance(strength, bool) or not isinstance(strength, int | float) or not 0 <= strength <= 2:
+            raise must_be("strength", "a number from 0 (nothing goes together) to 2", strength)
 
 
 DAYS = 365
@@ -136,11 +126,11 @@ class ShopLayout:
 
 
 def supermarket(
-    baskets: int = BASKETS,
-    items: int = ITEMS,
+    baskets: int = SupermarketOptions.baskets,
+    items: int = SupermarketOptions.items,
     *,
     households: int | None = None,
-    stores: int = STORES,
+    stores: int = SupermarketOptions.stores,
     strength: float = 1.0,
     changes: int = 0,
     seed: int = 0,
@@ -153,17 +143,8 @@ def supermarket(
     `changes` = 1 other items go together from the middle of the year on, and the truth is that of the second half. The
     same seed gives the same bits for any number of threads.
     """
-    check_options(
-        baskets=baskets,
-        items=items,
-        households=households,
-        stores=stores,
-        strength=strength,
-        seed=seed,
-        changes=changes,
-    )
-    if threads is not None and threads < 1:
-        raise must_be("threads", "at least 1", threads)
+    SupermarketOptions(baskets, items, households, stores, strength, changes, seed)
+    threads = _cores() if threads is None else require_whole("threads", threads)
     households = max(1, baskets // VISITS) if households is None else households
     shop, truth = _build_shop(items, stores, strength, seed, half=0 if changes else None)
     source = f"supermarket:baskets={baskets},items={items},households={households},stores={stores},seed={seed}"
@@ -173,7 +154,7 @@ def supermarket(
     if changes:
         source += ",changes=1"
         later, truth = _build_shop(items, stores, strength, seed, half=1)
-    return Supermarket(_simulate(shop, later, baskets, households, threads or _cores(), source), truth)
+    return Supermarket(_simulate(shop, later, baskets, households, threads, source), truth)
 
 
 def _build_shop(
