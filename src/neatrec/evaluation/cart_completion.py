@@ -20,7 +20,7 @@ from neatrec.data.catalog import UNKNOWN
 from neatrec.data.randomness import Seed, as_generator
 from neatrec.errors import must_be
 from neatrec.evaluation.held_out_lift import HeldOutPairs, held_out_pairs, pair_counts
-from neatrec.evaluation.intervals import interval, resampled_means
+from neatrec.evaluation.intervals import pooled_ratios
 from neatrec.evaluation.metrics import KS, hit_rate, ndcg
 from neatrec.statistics.blas import one_blas_thread
 
@@ -122,10 +122,7 @@ def completion(
     observed, expected = answer_counts(answers, hidden, ks)
     totals = np.concatenate([gains, observed], axis=1)  # (carts, metrics)
     sizes = np.concatenate([np.ones_like(gains), expected], axis=1)
-    low, high = interval(resampled_means(totals, sizes, rounds=rounds, rng=rng))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = totals.sum(axis=0) / sizes.sum(axis=0)
-    lines = list(zip(mean.tolist(), low.tolist(), high.tolist(), strict=True))
+    lines = pooled_ratios(totals, sizes, rounds=rounds, rng=rng)
     parts = [dict(zip(ks, lines[first:], strict=False)) for first in range(0, len(lines), len(ks))]
     return CartCompletion(len(hidden), *parts)
 

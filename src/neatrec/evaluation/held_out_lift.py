@@ -18,7 +18,7 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.randomness import Seed
 from neatrec.errors import ParameterError, must_be
 from neatrec.evaluation.candidates import Codes, Numbers, PartnerCounts, partners
-from neatrec.evaluation.intervals import ROUNDS, interval, resampled_means
+from neatrec.evaluation.intervals import ROUNDS, pooled_ratios
 from neatrec.evaluation.metrics import KS
 from neatrec.statistics import QuasiIndependence, quasi_independence
 from neatrec.text import printable
@@ -87,9 +87,8 @@ def held_out_lifts(
         return {}
     observed = np.concatenate([above for above, _ in totals.values()], axis=1)  # (queries, models x ks)
     expected = np.concatenate([below for _, below in totals.values()], axis=1)
-    low, high = interval(resampled_means(observed, expected, rounds=rounds, rng=rng))
-    by_model = zip(best, np.split(low, len(best)), np.split(high, len(best)), strict=True)
-    return {name: _lift(*totals[name], ends, best[name], held, ks) for name, *ends in by_model}
+    lifts = iter(pooled_ratios(observed, expected, rounds=rounds, rng=rng))
+    return {name: _lift(*totals[name], {k: next(lifts) for k in ks}, best[name], held) for name in best}
 
 
 def _totals(name: str, best: Codes, held: HeldOutPairs, ks: Sequence[int]) -> tuple[Floats, Floats]:
@@ -105,16 +104,13 @@ def _totals(name: str, best: Codes, held: HeldOutPairs, ks: Sequence[int]) -> tu
 
 
 def _lift(
-    observed: Floats, expected: Floats, ends: Sequence[Floats], best: Codes, held: HeldOutPairs, ks: Sequence[int]
+    observed: Floats, expected: Floats, lift: dict[int, tuple[float, float, float]], best: Codes, held: HeldOutPairs
 ) -> HeldOutLift:
-    above, below = observed.sum(axis=0), expected.sum(axis=0)
-    ratio = np.divide(above, below, out=np.full(len(ks), np.nan), where=below > 0)
     answered = (best >= 0).any(axis=1)
-    lines = zip(ratio.tolist(), ends[0].tolist(), ends[1].tolist(), strict=True)
     return HeldOutLift(
-        dict(zip(ks, lines, strict=True)),
-        dict(zip(ks, above.astype(int).tolist(), strict=True)),
-        dict(zip(ks, below.tolist(), strict=True)),
+        lift,
+        dict(zip(lift, observed.sum(axis=0).astype(int).tolist(), strict=True)),
+        dict(zip(lift, expected.sum(axis=0).tolist(), strict=True)),
         queries=int(answered.sum()),
         sales_covered=float(held.sales[held.queries[answered]].sum() / max(held.sales.sum(), 1)),
     )

@@ -144,6 +144,16 @@ def resampled_means(totals: Floats, sizes: npt.ArrayLike, *, rounds: int = ROUND
     return out
 
 
+def pooled_ratios(
+    totals: Floats, sizes: Floats, *, rounds: int = ROUNDS, rng: Seed | None = 0
+) -> list[tuple[float, float, float]]:
+    """Of each column the sum of totals over the sum of sizes, and the ends of its interval; see `resampled_means`."""
+    ends = interval(resampled_means(totals, sizes, rounds=rounds, rng=rng))
+    below = sizes.sum(axis=0)
+    mean = np.divide(totals.sum(axis=0), below, out=np.full(len(below), np.nan), where=below > 0)
+    return list(zip(mean.tolist(), *(end.tolist() for end in ends), strict=True))
+
+
 def _unit_weights(rng: np.random.Generator, units: int, rounds: int) -> Iterator[tuple[int, Floats]]:
     """How often each unit is drawn, in blocks of rounds, shape (block, units)."""
     block = max(1, BLOCK_WEIGHTS // max(units, 1))

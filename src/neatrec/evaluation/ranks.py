@@ -28,8 +28,10 @@ BLOCK_SCORES = 4_000_000
 """Scores in memory at a time: the catalogue is scored in blocks of about this many."""
 NO_CATEGORY = np.int32(-2)
 """Of a query whose category is unknown: no item shares it."""
-RANK_COLUMNS = ("candidates", "model", "seed", "query", "item", "higher", "equal")
-BEST_COLUMNS = ("candidates", "model", "seed", "query", "rank", "item")
+_TEXT, _WHOLE = pa.large_string(), pa.int32()
+TRAINING = {"candidates": _TEXT, "model": _TEXT, "seed": _WHOLE}
+RANKS = pa.schema({**TRAINING, "query": _TEXT, "item": _TEXT, "higher": _WHOLE, "equal": _WHOLE})
+BEST = pa.schema({**TRAINING, "query": _TEXT, "rank": _WHOLE, "item": _TEXT})
 
 
 class Scorer(Protocol):
@@ -250,7 +252,7 @@ RanksByModel = Mapping[str, Sequence[LabelRanks]]
 def ranks_table(label_ranks: RanksByModel, label_queries: LabelQueries, catalog: Catalog, candidates: str) -> pa.Table:
     """candidates, model, seed, query, item, higher, equal: what each training did with each label record."""
     pair = [catalog.ids.take(pa.array(codes)) for codes in (label_queries.query, label_queries.item)]
-    return _table(label_ranks, candidates, RANK_COLUMNS, lambda run: [*pair, pa.array(run.higher), pa.array(run.equal)])
+    return _table(label_ranks, candidates, RANKS, lambda run: [*pair, pa.array(run.higher), pa.array(run.equal)])
 
 
 def best_table(label_ranks: RanksByModel, label_queries: LabelQueries, catalog: Catalog, candidates: str) -> pa.Table:
@@ -263,29 +265,24 @@ def best_table(label_ranks: RanksByModel, label_queries: LabelQueries, catalog: 
         )
         return [query, pa.array((place + 1).astype(np.int32)), item]
 
-    return _table(label_ranks, candidates, BEST_COLUMNS, answers)
+    return _table(label_ranks, candidates, BEST, answers)
 
 
 def _table(
     label_ranks: RanksByModel,
     candidates: str,
-    names: Sequence[str],
+    schema: pa.Schema,
     columns: Callable[[LabelRanks], Sequence[pa.Array]],
 ) -> pa.Table:
     """The columns of each training, with what tells it from the others."""
-    parts = []
+    parts = [schema.empty_table()]
     for model, runs in label_ranks.items():
         for seed, run in enumerate(runs):
             own = columns(run)
-            texts = [pa.repeat(pa.scalar(text, pa.large_string()), len(own[0])) for text in (candidates, model)]
-            number = pa.repeat(pa.scalar(seed, pa.int32()), len(own[0]))
-            parts.append(pa.table([*texts, number, *own], names=list(names)))
-    return pa.concat_tables(parts) if parts else _empty(names)
-
-
-def _empty(columns: Sequence[str]) -> pa.Table:
-    whole = {"seed", "higher", "equal", "rank"}
-    return pa.table({name: pa.array([], pa.int32() if name in whole else pa.large_string()) for name in columns})
+            which = zip((candidates, model, seed), TRAINING.values(), strict=True)
+            same = [pa.repeat(pa.scalar(value, kind), len(own[0])) for value, kind in which]
+            parts.append(pa.table([*same, *own], schema=schema))
+    return pa.concat_tables(parts)
 
 
 def label_queries_from_table(query: pa.ChunkedArray, item: pa.ChunkedArray) -> LabelQueries:

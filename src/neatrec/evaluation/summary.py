@@ -21,7 +21,6 @@ from neatrec.evaluation.metrics import KS, ceiling, check_ks, metric_names, metr
 from neatrec.evaluation.ranks import LabelQueries, LabelRanks, RanksByModel
 from neatrec.evaluation.slices import SliceSpec, slicings
 from neatrec.evaluation.task import TOP, EvaluationTask, ModelRanks
-from neatrec.labels.config import checked_levels
 from neatrec.models.parallel import parallel_slices
 from neatrec.statistics.blas import one_blas_thread
 
@@ -274,11 +273,9 @@ def summarize(
     task: EvaluationTask,
     ranks: Mapping[str, Sequence[ModelRanks]],
     options: SummaryOptions = DEFAULT_OPTIONS,
-    *,
-    levels: float | Sequence[float] | None = None,
 ) -> EvaluationResult:
     """The results of all models; `ranks` holds those of each training, the first with the label-free measures."""
-    levels = task.labels.levels if levels is None else checked_levels(levels)
+    levels = task.labels.levels
     names = [candidates.name for candidates in task.candidate_sets]
     results: dict[tuple[float, str], LevelResult] = {}
     slices: dict[str, tuple[SliceResult, ...]] = {}

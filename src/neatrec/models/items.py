@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import SequenceMatcher
+from difflib import get_close_matches
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from neatrec.data.catalog import Catalog, of_categories
+from neatrec.data.name_search import NameSearch
 from neatrec.errors import UnknownItemError, must_be, must_be_one_of
 from neatrec.text import printable
 
 Item = str | int | np.integer
 """A code (a number), an id or a name (text)."""
-
-MIN_SIMILARITY = 0.6
-"""The similarity, 0 to 1, from which a text is suggested for another."""
 
 
 def find_items(catalog: Catalog, items: Item | Sequence[Item] | npt.NDArray[np.integer]) -> npt.NDArray[np.int32]:
@@ -77,24 +74,7 @@ def _codes_with_name(catalog: Catalog, name: str) -> npt.NDArray[np.int64]:
 def suggest_items(catalog: Catalog, text: str, count: int = 3) -> list[int]:
     """Codes of the items whose name (or id, without names) is most similar to `text`, the best first."""
     labels = catalog.ids if catalog.names is None else pc.coalesce(catalog.names, catalog.ids)
-    labels, text = pc.utf8_lower(labels), text.lower()[:200]
-    hits = np.zeros(len(labels), dtype=np.int64)
-    for piece in sorted({text[i : i + size] for size in (2, 3) for i in range(max(1, len(text) - size + 1))}):
-        hits += pc.match_substring(labels, piece).to_numpy(zero_copy_only=False)
-    # the exact similarity is slow: only for labels that share most pieces of two or three letters, of like length first
-    odd_length = np.abs(pc.utf8_length(labels).to_numpy(zero_copy_only=False) - len(text))
-    likely = np.lexsort((odd_length, -hits))[:300]
-    similarity = {int(code): _similarity(text, labels[int(code)].as_py()) for code in likely if hits[code]}
-    ranked = sorted(similarity, key=lambda code: (-similarity[code], code))
-    return [code for code in ranked if similarity[code] >= MIN_SIMILARITY][:count]
-
-
-def _similarity(text: str, label: str) -> float:
-    """How alike two texts are, 0 to 1: as a whole, or to the words that a longer label holds."""
-    if not text:
-        return 0.0
-    whole = SequenceMatcher(None, text, label[:200], autojunk=False).ratio()
-    return max(whole, MIN_SIMILARITY) if set(text.split()) <= set(label.split()) else whole
+    return NameSearch(labels.to_pylist(), np.zeros(len(catalog), dtype=np.int64)).find(text, count)
 
 
 def same_category_as(catalog: Catalog, codes: npt.NDArray[np.int32], level: str | None = None) -> npt.NDArray[np.bool_]:
@@ -116,13 +96,8 @@ def in_categories(catalog: Catalog, wanted: str | Sequence[str]) -> npt.NDArray[
             raise must_be("category", "left out: the catalogue has no categories", name)
         steps = catalog.category_steps(name)
         if steps is None:
-            raise must_be_one_of("category", _suggest_categories(catalog, name), name)
+            names = sorted({known for level in catalog.category_names for known in level})
+            near = get_close_matches(name, names, n=12, cutoff=0.0)
+            raise must_be_one_of("category", [printable(known, 60) for known in near], name)
         inside |= catalog.in_category(steps)
     return inside
-
-
-def _suggest_categories(catalog: Catalog, name: str) -> list[str]:
-    """At most twelve category names, the most similar first."""
-    names = pa.array(sorted({n for level in catalog.category_names for n in level}), pa.large_string()).to_pylist()
-    names.sort(key=lambda other: -_similarity(name.lower(), other.lower()))
-    return [printable(other, 60) for other in names[:12]]

@@ -277,15 +277,10 @@ def find(bundle: LoadedBundle, text: str, k: int) -> list[tuple[int, bool]]:
     return found if code is None else [(code, True), *(hit for hit in found if hit[0] != code)][:k]
 
 
-def recall_out(recall: dict[str, Any] | None, public: bool) -> dict[str, Any] | None:
-    """What an approximate table has of the exact one; in a small shop the sample would reveal the number of items."""
-    if recall is None:
-        return None
-    return {"first": recall["first"], "all": recall["all"], "sample": None if public else recall["sample"]}
-
-
 def served(bundle: LoadedBundle, public: bool) -> dict[str, Any]:
-    manifest = bundle.index.manifest
+    manifest, recall = bundle.index.manifest, bundle.index.recall
+    if recall is not None:  # in a small shop the sample would reveal the number of items
+        recall = {"first": recall["first"], "all": recall["all"], "sample": None if public else recall["sample"]}
     return {
         "name": bundle.name,
         "kind": manifest.kind,
@@ -295,7 +290,7 @@ def served(bundle: LoadedBundle, public: bool) -> dict[str, Any]:
         "k": bundle.index.k,
         "goals": list(bundle.index.goals),
         "table": table_words(bundle.index.recall, public),
-        "recall": recall_out(bundle.index.recall, public),
+        "recall": recall,
         "strata": list(bundle.index.pairs.strata),
         "evidence": bundle.index.pairs.words(),
         "coverage": coverage_of(bundle, public),

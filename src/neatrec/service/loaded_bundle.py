@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.data.catalog import UNKNOWN
+from neatrec.data.name_search import NameSearch, spelled
 from neatrec.errors import ParameterError
 from neatrec.service.byte_cache import ByteCache
 from neatrec.service.problems import Problem, unknown_choice, unknown_item
-from neatrec.service.search import NameSearch, spelled
 from neatrec.service.settings import BRIEF_BYTES, CATEGORY_BYTES, MAX_GUESS
 from neatrec.serving import ServingTable
 from neatrec.serving.pair_list import PairList

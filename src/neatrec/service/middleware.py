@@ -102,19 +102,10 @@ class Keys:
         return matches[0] if matches else None
 
 
-def read_keys(file: Path | None) -> Keys:
+def read_keys(file: Path | None, argument: str = "api-key-file") -> Keys:
     """The keys of `file` (one per line), else those of NEATREC_API_KEY (separated by commas); at most two."""
     if file is None:
         return _checked(re.split(r"[,\s]+", os.environ.get(KEY_VARIABLE, "")), KEY_VARIABLE)
-    return _keys_in(file, "api-key-file")
-
-
-def read_editor_keys(file: Path) -> Keys:
-    """The keys of those who may edit, from `file`."""
-    return _keys_in(file, "editor-key-file")
-
-
-def _keys_in(file: Path, argument: str) -> Keys:
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True)
-class ApiParameter:
+class ApiParameter(NamedTuple):
     """A parameter of a request, in its path, query string or body."""
 
     name: str
@@ -18,8 +16,7 @@ class ApiParameter:
     description: str
 
 
-@dataclass(frozen=True)
-class ApiOperation:
+class ApiOperation(NamedTuple):
     """One request that the API answers."""
 
     method: str

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
+
+from pydantic import TypeAdapter
 
 from neatrec.errors import must_be
 
@@ -41,8 +41,6 @@ CATEGORY_BYTES = 16 * 1024 * 1024
 VARIABLE = "NEATREC_SERVE"
 """The environment variable that carries the settings to workers; keys are never in it."""
 
-
-PATHS = ("bundle", "rules", "available", "key_file", "editor_key_file")
 ID = "{id}"
 ADDRESS = re.compile(
     r"(?P<origin>https?://(?:[a-z0-9-]+(?:\.[a-z0-9-]+)*|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?)"
@@ -109,20 +107,8 @@ class ServiceSettings:
             raise must_be("--editor-key-file", "left out without --rules", str(self.editor_key_file), hint=hint)
 
     def to_json(self) -> str:
-        return json.dumps({name: _plain(value) for name, value in self.__dict__.items()})
+        return TypeAdapter(ServiceSettings).dump_json(self).decode()
 
     @classmethod
     def from_json(cls, text: str) -> ServiceSettings:
-        entries: dict[str, Any] = json.loads(text)
-        paths = {name: Path(entries[name]) for name in PATHS if entries[name]}
-        compare = tuple(Path(path) for path in entries["compare"])
-        links = {name: AddressTemplate(entries[name]) for name in ("image_url", "link_url") if entries[name]}
-        return cls(**{**entries, **paths, **links, "compare": compare, "cors": tuple(entries["cors"])})
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(part) for part in value]
-    if isinstance(value, AddressTemplate):
-        return value.text
-    return str(value) if isinstance(value, Path) else value
+        return TypeAdapter(ServiceSettings).validate_json(text)

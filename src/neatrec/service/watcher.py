@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
 from weakref import WeakValueDictionary
@@ -18,7 +19,7 @@ from neatrec.bundle.manifest import NAME
 from neatrec.errors import NeatrecError, ResourceError
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.metrics import Metrics
-from neatrec.service.middleware import Keys, read_editor_keys, read_keys
+from neatrec.service.middleware import Keys, read_keys
 from neatrec.service.rules import Rules, read_available, read_rules
 from neatrec.service.settings import ServiceSettings
 from neatrec.service.snapshot import ServingSnapshot, make_snapshot
@@ -66,14 +67,8 @@ def stamp_of(place: Path) -> Stamp:
 
 
 TRANSIENT = {
-    errno.EMFILE,
-    errno.ENFILE,
-    errno.ENOMEM,
-    errno.EAGAIN,
-    errno.EINTR,
-    errno.EIO,
-    errno.ESTALE,
-    errno.ETIMEDOUT,
+    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
+    *(errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOUT),
 }
 """Errors of a machine that is short of something for a while: the file may be good."""
 
@@ -160,6 +155,7 @@ class BundleWatcher:
         self.available = self._file(settings.available, read_available, "available")
         self.key_file = self._file(settings.key_file, read_keys, "keys")
         self.keys: Keys = read_keys(None) if self.key_file is None else self.key_file.value
+        read_editor_keys = partial(read_keys, argument="editor-key-file")
         self.editor_key_file = self._file(settings.editor_key_file, read_editor_keys, "editor keys")
         self.editor_keys = Keys() if self.editor_key_file is None else self.editor_key_file.value
         self._lock = threading.Lock()
@@ -185,7 +181,10 @@ class BundleWatcher:
 
     def _snapshot(self, bundles: Mapping[str, LoadedBundle], day: date) -> ServingSnapshot:
         rules = Rules() if self.rules is None else self.rules.value
-        _log_unknown(rules, next(iter(bundles.values())), day)
+        main = next(iter(bundles.values()))
+        if unknown := rules.unknown(lambda item: main.code(item) is not None, day):
+            # catalogues change every night and rules need not: no fault, but a wrong id should not go unseen
+            log.warning("rules: %d of %d name an id that the bundle does not hold", unknown, len(rules.today(day)))
         available = None if self.available is None else self.available.value
         return make_snapshot(bundles, rules, available, day, self._refusal(), public=self.settings.public)
 
@@ -268,12 +267,8 @@ def _open(path: Path) -> LoadedBundle:
     index = ServingTable.open(bundle_at(path), verify=True)
     bundle = LoadedBundle(index, _before(path))
     _opened[index.version] = index
-    _ = (
-        index.evident_pairs,
-        index.category,
-        index.model,
-        bundle.code_of_name,
-    )  # made before the first request needs them
+    # made before the first request needs them
+    _ = index.evident_pairs, index.category, index.model, bundle.code_of_name
     return bundle
 
 
@@ -307,13 +302,6 @@ def _open_older(path: Path, error: Exception) -> LoadedBundle:
     raise NeatrecError(
         f"no version of {printable(path)} can be served: {printable(error, 500)}", hint="Publish a new bundle."
     ) from error
-
-
-def _log_unknown(rules: Rules, main: LoadedBundle, day: date) -> None:
-    """Catalogues change every night and rules need not, so this is no fault; but a wrong id should not go unseen."""
-    unknown = rules.unknown(lambda item: main.code(item) is not None, day)
-    if unknown:
-        log.warning("rules: %d of %d name an id that the bundle does not hold", unknown, len(rules.today(day)))
 
 
 def _today() -> date:

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import SequenceMatcher
 
 import numpy as np
 import numpy.typing as npt
-from rapidfuzz import fuzz
+
+try:
+    from rapidfuzz.fuzz import ratio  # compiled; it comes with the extra `serve`
+except ImportError:
+
+    def ratio(one: str, other: str) -> float:  # type: ignore[no-redef]
+        """How alike two texts are, 0 to 100."""
+        return 100 * SequenceMatcher(None, one, other, autojunk=False).ratio()
+
 
 COMPARED = 120
 """Names that share most trigrams with the words are compared one by one."""
@@ -80,8 +89,8 @@ class NameSearch:
         parts, typed = name.split(), words.split()
         if all(any(part.startswith(word) for part in parts) for word in typed):
             return EXACT
-        by_word = sum(max((fuzz.ratio(word, part) for part in parts), default=0.0) for word in typed) / len(typed)
-        return max(fuzz.ratio(words, name), 0.95 * by_word if by_word > 70 else 0.0) / 100
+        by_word = sum(max((ratio(word, part) for part in parts), default=0.0) for word in typed) / len(typed)
+        return max(ratio(words, name), 0.95 * by_word if by_word > 70 else 0.0) / 100
 
 
 def folded(text: str) -> str:

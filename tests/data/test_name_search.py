@@ -1,11 +1,15 @@
 """Search by name: whole names, beginnings, typos; empty catalogues and odd letters are no trouble."""
 
+import importlib
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neatrec.service.search import NameSearch, folded
+from neatrec.data import name_search
+from neatrec.data.name_search import NameSearch, folded
 
 NAMES = ["Spaghetti", "Spaghetti Squash", "Marinara Sauce", "Soy Sauce", "Café Crème", "Tee", "Green Tea", "寿司"]
 COUNTS = np.array([10, 50, 30, 5, 2, 1, 8, 3])
@@ -41,6 +45,15 @@ def test_among_equal_fits_the_best_seller_comes_first() -> None:
 def test_nonsense_finds_nothing() -> None:
     assert found("qqqqqqqq") == []
     assert found("   ") == []
+
+
+def test_typos_are_forgiven_without_the_compiled_similarity(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rapidfuzz.fuzz", None)
+    plain = importlib.reload(name_search)
+    monkeypatch.undo()
+    search = plain.NameSearch(NAMES, COUNTS)
+    assert [NAMES[search.find(text, 1)[0]] for text in ("spagetti", "marinra")] == ["Spaghetti", "Marinara Sauce"]
+    assert importlib.reload(name_search).ratio is not plain.SequenceMatcher
 
 
 @given(st.lists(st.text(max_size=30), max_size=12), st.text(max_size=40))
