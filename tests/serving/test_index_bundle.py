@@ -101,14 +101,6 @@ def test_the_evidence_of_many_pairs_is_that_of_each(bundle: Path, tmp_path: Path
     assert {"certain", "guess", "seasonal"} <= graded
 
 
-def test_answers_are_taken(bundle: Path) -> None:
-    answers = ServingTable.open(bundle).answers(code("bread"))
-    assert len(answers.take([])) == 0
-    assert answers.take(answers.grade == GRADES.index("certain")).item.tolist() == [code("butter")]
-    assert answers.take([2, 0]).item.tolist() == answers.item[[2, 0]].tolist()
-    assert answers.take(slice(1, None)).evidence(0).to_dict() == answers.evidence(1).to_dict()
-
-
 @pytest.mark.parametrize("name", ["shrunk-lift", "pop", "neat"])
 def test_beyond_the_table_the_model_goes_on(tmp_path: Path, name: str) -> None:
     settings = {"dim": 8, "epochs": 3} if name == "neat" else {}

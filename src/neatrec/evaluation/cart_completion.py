@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,15 +30,6 @@ Floats = npt.NDArray[np.float64]
 CARTS = 3_000
 SMALLEST_CART = 2
 """Items that stay in the cart when one is hidden."""
-
-
-class Recommender(Protocol):
-    """What completion needs of a model: its ranking for a cart. Every `neatrec.models.Model` is one.
-
-    `rank_carts(carts, k)`, the codes for many carts at once, is used where a model has it.
-    """
-
-    def rank(self, items: Any, k: int = 10) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -90,8 +81,11 @@ def _alone_in_category(category: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]
     return alone
 
 
-def answer_hidden(model: Recommender, hidden: HiddenItems, *, k: int = max(KS)) -> Codes:
-    """The first k recommendations for each cart, -1 where there are fewer, shape (carts, k)."""
+def answer_hidden(model: Any, hidden: HiddenItems, *, k: int = max(KS)) -> Codes:
+    """The first k recommendations for each cart, -1 where there are fewer, shape (carts, k).
+
+    By `rank(items, k)` of the model, or `rank_carts(carts, k)`, the codes for many carts at once, where it has that.
+    """
     together = getattr(model, "rank_carts", None)
     # threads of the matrix product would spin while our own threads work
     with one_blas_thread():

@@ -163,6 +163,6 @@ def add_label_free(model: Scorer, task: EvaluationTask, ranks: ModelRanks, *, de
     """`ranks` with what the measures that need no labels are computed from."""
     candidates, hidden = task.held_out_candidates, task.hidden_items
     best = None if candidates is None else best_of(model, candidates, top=TOP, device=device)
-    recommends = hidden is not None and callable(getattr(model, "rank", None))
-    cart_answers = answer_hidden(model, hidden, k=TOP) if recommends else None  # type: ignore[arg-type]
+    recommends = callable(getattr(model, "rank", None))
+    cart_answers = answer_hidden(model, hidden, k=TOP) if hidden is not None and recommends else None
     return ModelRanks(ranks.label_ranks, best, cart_answers)

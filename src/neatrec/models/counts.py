@@ -152,15 +152,17 @@ def frequent_pairs(matrix: sparse.csr_matrix, min_count: int) -> tuple[Codes, Co
     return row, matrix.indices[places].astype(np.int32, copy=False), matrix.data[places]
 
 
-def matrix_arrays(name: str, matrix: sparse.csr_matrix) -> dict[str, npt.NDArray[Any]]:
-    """The three arrays of a bundle that `restored_matrix` reads."""
+def matrix_arrays(name: str, matrix: sparse.csr_matrix, values: str = "_count") -> dict[str, npt.NDArray[Any]]:
+    """The three arrays of a bundle that `restored_matrix` reads; `values`: how the name of the numbers ends."""
     start, item = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False)
-    return {f"{name}_start": start, f"{name}_item": item, f"{name}_count": matrix.data}
+    return {f"{name}_start": start, f"{name}_item": item, f"{name}{values}": matrix.data}
 
 
-def restored_matrix(arrays: Mapping[str, npt.NDArray[Any]], name: str, items: int) -> sparse.csr_matrix:
+def restored_matrix(
+    arrays: Mapping[str, npt.NDArray[Any]], name: str, items: int, values: str = "_count"
+) -> sparse.csr_matrix:
     """A matrix (items, items) from three arrays of a bundle; its indices are checked."""
-    parts = (arrays[f"{name}_count"], arrays[f"{name}_item"], arrays[f"{name}_start"])
+    parts = (arrays[f"{name}{values}"], arrays[f"{name}_item"], arrays[f"{name}_start"])
     matrix = sparse.csr_matrix(parts, shape=(items, items))
     matrix.check_format(full_check=True)
     return matrix
@@ -169,8 +171,8 @@ def restored_matrix(arrays: Mapping[str, npt.NDArray[Any]], name: str, items: in
 class CountModel(Model):
     """A score computed from C, F_q, F_v and N. A pair never seen has C = 0 and is scored like any other."""
 
+    kind: ClassVar[str] = "statistic"
     Parameters: ClassVar[type[ModelParameters]] = CountParameters
-    devices: ClassVar[tuple[str, ...]] = ("cpu",)
     min_score: ClassVar[float] = 0.0
     reason: ClassVar[str] = "counts"
     counts: PairCounts

@@ -25,7 +25,7 @@ from neatrec.data.baskets import Baskets
 from neatrec.errors import DivergedError, ResourceError
 from neatrec.models.base import Codes, Model, Scores
 from neatrec.models.cart_ranking import CartRanking
-from neatrec.models.counts import PairCounts
+from neatrec.models.counts import PairCounts, matrix_arrays, restored_matrix
 from neatrec.models.embeddings.kernels import gpu
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
@@ -131,17 +131,10 @@ class Ease(Model):
         return {"items": int((np.diff(self.weights.indptr) > 0).sum()), "weights": int(self.weights.nnz)}
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
-        return {
-            "weight_start": self.weights.indptr.astype(np.int64),
-            "weight_item": self.weights.indices.astype(np.int32, copy=False),
-            "weight": self.weights.data,
-        }
+        return matrix_arrays("weight", self.weights, "")
 
     def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        parts = (arrays["weight"], arrays["weight_item"], arrays["weight_start"])
-        weights = sparse.csr_matrix(parts, shape=(len(self.catalog), len(self.catalog)))
-        weights.check_format(full_check=True)
-        self._set_weights(weights)
+        self._set_weights(restored_matrix(arrays, "weight", len(self.catalog), ""))
 
 
 def bytes_needed(items: int, dtype: np.dtype[Any], copies: int = 1) -> int:

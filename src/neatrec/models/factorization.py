@@ -39,12 +39,11 @@ class Factorization(CosineModel):
     """The common part: builds the matrix, calls the library, keeps the factors."""
 
     kind: ClassVar[str] = "paper"
-    devices: ClassVar[tuple[str, ...]] = ("cpu",)
     user_vectors: Vectors | None = None
 
     @abstractmethod
-    def _solver(self, implicit: Any, seed: int, threads: int) -> Any:
-        """The library's own model, ready to fit."""
+    def _solver(self, implicit: Any) -> tuple[Any, dict[str, Any]]:
+        """The library's own model, and its settings beside those that both have."""
 
     def _fit(self, shards: Iterable[Baskets], run: Run) -> None:
         implicit = _import_implicit()
@@ -53,7 +52,9 @@ class Factorization(CosineModel):
         try:
             # the library has its own threads: BLAS threads below them would compete for the same cores
             with one_blas_thread():
-                solver = self._solver(implicit, _seed(run), threads)
+                kind, settings = self._solver(implicit)
+                settings |= {"factors": self.parameters.dim, "iterations": self.parameters.epochs}
+                solver = kind(num_threads=threads, random_state=_seed(run), **settings)
                 solver.fit(matrix, show_progress=False, callback=_EpochCallback(self, run))
         except implicit.recommender_base.ModelFitError as error:
             raise DivergedError(
@@ -91,23 +92,12 @@ class CF(Factorization):
     description: ClassVar[str] = "Collaborative filtering by alternating least squares; cosine of item factors."
     Parameters: ClassVar[type[ModelParameters]] = CFParameters
 
-    def _solver(self, implicit: Any, seed: int, threads: int) -> Any:
-        p = self.parameters
-        return implicit.cpu.als.AlternatingLeastSquares(
-            factors=p.dim,
-            regularization=self._regularization(),
-            alpha=p.alpha,
-            iterations=p.epochs,
-            num_threads=threads,
-            random_state=seed,
-        )
-
-    def _regularization(self) -> float:
-        """The parameter, or 100 as tuned (docs/studies/tuning.md), scaled down where there are fewer lines."""
-        asked: float | None = self.parameters.regularization
-        if asked is not None:
-            return asked
-        return REGULARIZATION * min(1.0, int(self.item_count.sum()) / TUNING_LINES)
+    def _solver(self, implicit: Any) -> tuple[Any, dict[str, Any]]:
+        regularization = self.parameters.regularization
+        if regularization is None:  # 100 as tuned (docs/studies/tuning.md), scaled down where there are fewer lines
+            regularization = REGULARIZATION * min(1.0, int(self.item_count.sum()) / TUNING_LINES)
+        settings = {"regularization": regularization, "alpha": self.parameters.alpha}
+        return implicit.cpu.als.AlternatingLeastSquares, settings
 
 
 @dataclass(frozen=True)
@@ -130,16 +120,9 @@ class BPRMF(Factorization):
     description: ClassVar[str] = "Matrix factorization by Bayesian personalized ranking; cosine of item factors."
     Parameters: ClassVar[type[ModelParameters]] = BPRMFParameters
 
-    def _solver(self, implicit: Any, seed: int, threads: int) -> Any:
-        p = self.parameters
-        return implicit.cpu.bpr.BayesianPersonalizedRanking(
-            factors=p.dim,
-            learning_rate=p.learning_rate,
-            regularization=p.regularization,
-            iterations=p.epochs,
-            num_threads=threads,
-            random_state=seed,
-        )
+    def _solver(self, implicit: Any) -> tuple[Any, dict[str, Any]]:
+        settings = {name: getattr(self.parameters, name) for name in ("learning_rate", "regularization")}
+        return implicit.cpu.bpr.BayesianPersonalizedRanking, settings
 
 
 def purchases(shards: Iterable[Baskets]) -> tuple[sparse.csr_matrix, pa.LargeStringArray | None]:

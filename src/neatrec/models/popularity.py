@@ -20,7 +20,6 @@ class Pop(Model):
     name: ClassVar[str] = "pop"
     kind: ClassVar[str] = "paper"
     description: ClassVar[str] = "The most bought items, the same for every query."
-    devices: ClassVar[tuple[str, ...]] = ("cpu",)
     scores_unseen_items: ClassVar[bool] = True
     reason: ClassVar[str] = "popular"
 

@@ -16,7 +16,6 @@ class Lift(CountModel):
     """C / E: how many times more often than by chance."""
 
     name: ClassVar[str] = "lift"
-    kind: ClassVar[str] = "statistic"
     description: ClassVar[str] = "Count of the pair over its expectation under independence."
     Parameters: ClassVar[type[ModelParameters]] = StrataParameters
 
@@ -33,7 +32,6 @@ class ShrunkLift(CountModel):
     """C / (E + k): the lift, shrunk towards 0 where little was expected."""
 
     name: ClassVar[str] = "shrunk-lift"
-    kind: ClassVar[str] = "statistic"
     description: ClassVar[str] = "Count of the pair over (its expectation under independence + k)."
     Parameters: ClassVar[type[ModelParameters]] = ShrunkLiftParameters
 
@@ -45,7 +43,6 @@ class LLR(CountModel):
     """G^2 of the 2x2 table, negative where the pair was seen less often than expected."""
 
     name: ClassVar[str] = "llr"
-    kind: ClassVar[str] = "statistic"
     description: ClassVar[str] = "Signed log-likelihood ratio of the 2x2 table: how significant the pair is."
     Parameters: ClassVar[type[ModelParameters]] = StrataParameters
 
@@ -73,7 +70,6 @@ class Jaccard(CountModel):
     """C / (F_q + F_v - C)."""
 
     name: ClassVar[str] = "jaccard"
-    kind: ClassVar[str] = "statistic"
     description: ClassVar[str] = "Count of the pair over the count of pairs with either item."
 
     def _value(self, count: Counts, query_total: Floats, item_total: Floats) -> Floats:

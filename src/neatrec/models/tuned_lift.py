@@ -48,7 +48,6 @@ class ShrunkLiftTuned(CountModel):
     """C / (E + k), with k tuned within the training baskets."""
 
     name: ClassVar[str] = "shrunk-lift-tuned"
-    kind: ClassVar[str] = "statistic"
     description: ClassVar[str] = "Shrunk lift with k tuned on validation baskets within the training baskets."
     Parameters: ClassVar[type[ModelParameters]] = TunedLiftParameters
     k: float

@@ -179,7 +179,7 @@ class Pages:
             cards=with_hidden(shown, snapshot, bundle, code, form, self.public) if edits else shown,
             rules=rules_about(snapshot, bundle, {code}) if edits else [],
             explained=None if explained is None else cards(bundle, explained, self.public),
-            has_explained=bundle.index.has_explained(code),
+            has_explained=len(bundle.index.explained_with(code)) > 0,
             notes=answered.notes,
             filters=form,
             levels=[(level, GRADE_NAMES[level]) for level in LEVELS],

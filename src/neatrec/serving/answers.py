@@ -193,7 +193,7 @@ def explained_answers(
     overall lift first, each item once."""
     found = []
     for query in queries:
-        table = index.explained(query, month, len(index))
+        table = index.explained(query, month)
         found += [(query, line) for line in table.lines(range(len(table)))]
     found.sort(key=lambda each: -each[1].evidence.overall_lift)
     return [found[place] for place in item_filter.taken((line.code for _, line in found), k)]

@@ -128,7 +128,6 @@ class PairList:
         """`old` is the version before, to compare with; it is not kept."""
         self.index = index
         self.one, self.other, columns = index.with_evidence()
-        self.grade: npt.NDArray[np.uint8] = columns["grade"]
         people = columns["count" if index.pairs.customers is None else "customers"]
         orders = {
             "strength": np.arange(len(self.one)),

@@ -143,13 +143,6 @@ class ItemAnswers:
     def __repr__(self) -> str:
         return f"<{len(self)} answers for item {self.query}>"
 
-    def take(self, rows: npt.ArrayLike | slice) -> ItemAnswers:
-        """The answers of a mask, of a slice or of row numbers in that order."""
-        chosen = rows if isinstance(rows, slice) else np.asarray(rows)
-        if not isinstance(chosen, slice) and not chosen.size:
-            chosen = chosen.astype(np.intp)
-        return ItemAnswers(self.query, self._facts, {name: getattr(self, name)[chosen] for name in COLUMNS})
-
     def evidence(self, row: int) -> PairEvidence:
         """The evidence of one answer."""
         return self.lines([row])[0].evidence
@@ -394,25 +387,18 @@ class ServingTable:
         codes: list[int] = self.category_codes.tolist()
         return codes
 
-    def explained(self, code: int, month: int | None = None, k: int | None = None) -> ItemAnswers:
+    def explained(self, code: int, month: int | None = None) -> ItemAnswers:
         """Items that look certain with an item over all baskets, but not within strata: the largest overall lift first.
 
-        `month`: only those whose season holds this month, from 1; at most `k` (default: the table's).
+        `month`: only those whose season holds this month, from 1.
         """
         items = self.explained_with(code)
-        columns = self._evidence_columns(np.full(len(items), code, dtype=np.int32), items)
+        columns = self.pairs.columns(np.full(len(items), code, dtype=np.int32), items)
         chosen = np.argsort(-columns["overall_lift"], kind="stable")
         if month is not None:
             chosen = chosen[(columns["season"][chosen] >> (month - 1) & 1) > 0]
-        chosen = chosen[: self.k if k is None else k]
-        queries = np.full(len(chosen), code, dtype=np.int32)
-        scores = self.model.score(queries, items[chosen]) if len(chosen) else np.zeros(0)
-        kept = {name: values[chosen] for name, values in columns.items()}
-        return ItemAnswers(code, self._facts, {"item": items[chosen], "score": scores.astype(np.float32), **kept})
-
-    def has_explained(self, code: int) -> bool:
-        """Whether `explained` has something to list."""
-        return len(self.explained_with(code)) > 0
+        scores = self.model.score(np.full(len(chosen), code), items[chosen]) if len(chosen) else np.zeros(0)
+        return self._answers_of(code, items[chosen], scores)
 
     def explained_with(self, *codes: int) -> npt.NDArray[np.int32]:
         """The items that look certain with each of `codes` over all baskets, but not within strata: no answers to them;
