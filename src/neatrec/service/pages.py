@@ -76,8 +76,12 @@ class Form(RequestModel):
     @model_validator(mode="before")
     @classmethod
     def _without_blanks(cls, values: dict[str, Any]) -> dict[str, Any]:
-        lists = {name: list(filter(str.strip, value)) for name, value in values.items() if isinstance(value, list)}
-        return {name: value for name, value in {**values, **lists}.items() if value and value != " " * len(value)}
+        kept: dict[str, Any] = {}
+        for name, value in values.items():
+            texts = [text for text in ([value] if isinstance(value, str) else value) if text.strip()]
+            if texts:
+                kept[name] = value if isinstance(value, str) else texts
+        return kept
 
 
 class SearchForm(Form):

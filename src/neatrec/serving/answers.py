@@ -170,15 +170,9 @@ def _beyond(
     lines: list[AnswerLine] = []
     while len(lines) < k:
         # with `diversify` an answer may forbid the next one: ask again without its category
-        more = index.beyond(
-            code,
-            skip=used,
-            allowed=item_filter.mask(new=new),
-            min_grade=level,
-            k=k,
-            new=new,
-            same_category=item_filter.same_category,
-        )
+        allowed = item_filter.mask(new=new)
+        allowed[list(used)] = False
+        more = index.beyond(code, allowed, min_grade=level, k=k)
         rows = item_filter.taken(more.item.tolist(), k - len(lines))
         lines += more.lines(rows)
         if not rows or not item_filter.diversify:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,9 +20,9 @@ from neatrec.bundle import Manifest, read_bundle
 from neatrec.bundle.manifest import damaged
 from neatrec.bundle.store import ARRAYS, model_of, named_file, parameters_of, read_catalog
 from neatrec.cooccurrence.count_kernels import find_pairs
+from neatrec.data.catalog import of_categories
 from neatrec.errors import must_be, must_be_one_of
 from neatrec.models.base import Model, no_goals
-from neatrec.models.items import same_category_as
 from neatrec.models.recommendations import best
 from neatrec.models.registry import model_class
 from neatrec.serving.evidence import EXPLAINED, GRADES, GUESS, RULE, PairEvidence, grade_names, grade_pairs
@@ -287,25 +287,20 @@ class ServingTable:
     def beyond(
         self,
         code: int,
-        *,
-        skip: Iterable[int] = (),
         allowed: npt.NDArray[np.bool_] | None = None,
+        *,
         min_grade: int = GUESS,
         k: int | None = None,
-        new: bool = False,
-        same_category: bool = False,
     ) -> ItemAnswers:
         """The best by exact scores of the model, when filters have used up the table.
 
-        The same candidates as in the table, without the codes of `skip`, only those of `allowed` (items,) where given,
-        and only those whose grade is at most `min_grade`, so none that strata explain; at most `k` (default: the
-        table's). `new`: only items that nobody has bought, instead. `same_category`: also items of its own category.
+        Of `allowed` (items,), by default the candidates of the table, those whose grade is at most `min_grade`, so none
+        that strata explain; at most `k` (default: the table's).
         """
-        may = self._candidates(code, new, same_category)
-        if allowed is not None:
-            may &= allowed
-        may[np.fromiter(skip, dtype=np.int64)] = False
+        may = self.candidates(code) if allowed is None else allowed.copy()
         may[self.explained_with(code)] = False
+        if self.item_count[code] == 0 and not self.model.scores_unseen_items:
+            may[:] = False
         scores = np.zeros(0)
         if min_grade < GUESS:
             items = self.evident_with(code, min_grade)
@@ -418,12 +413,9 @@ class ServingTable:
         smaller = np.searchsorted(pairs.start, places, side="right") - 1
         return smaller.astype(np.int32), pairs.item[places]
 
-    def _candidates(self, code: int, new: bool, same_category: bool) -> npt.NDArray[np.bool_]:
-        if self.item_count[code] == 0 and not self.model.scores_unseen_items:
-            return np.zeros(len(self), dtype=np.bool_)
-        may: npt.NDArray[np.bool_] = self.model.new_items.copy() if new else self.item_count > 0
-        if not same_category:
-            may &= ~same_category_as(self.catalog, np.array([code], dtype=np.int32), self.model.category_level)
+    def candidates(self, code: int) -> npt.NDArray[np.bool_]:
+        """Which items the table may name for an item: those that somebody bought, of other categories, (items,)."""
+        may: npt.NDArray[np.bool_] = ~of_categories(self.category_codes, [self.category[code]]) & (self.item_count > 0)
         may[code] = False
         return may
 

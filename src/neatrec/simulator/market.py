@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -260,10 +259,5 @@ def _in_parallel(work: Callable[[int, int], None], count: int, threads: int) -> 
     """`work(start, stop)` over slices of range(count), on `threads` threads."""
     slices = min(count, max(1, threads * 8))
     edges = [count * k // slices for k in range(slices + 1)]
-    if threads == 1:
-        for start, stop in pairwise(edges):
-            work(start, stop)
-        return
     with ThreadPoolExecutor(threads) as pool:
-        for done in [pool.submit(work, start, stop) for start, stop in pairwise(edges)]:
-            done.result()
+        list(pool.map(work, edges[:-1], edges[1:]))
