@@ -29,20 +29,20 @@ from neatrec.data.splits import Split, half
 from neatrec.evaluation.intervals import interval, resampled_means
 from neatrec.evaluation.task import build_task
 from neatrec.labels import make_labels
+from neatrec.models.bayes.counting import FeatureOptions
 from neatrec.models.bayes.features import (
     PRIOR_FEATURES,
     PRODUCTS,
     RANKER_FEATURES,
     CatalogFeatures,
-    FeatureOptions,
     PairFeatures,
 )
-from neatrec.models.bayes.fit import make_folds, prior_training_set, ranker_training_set
+from neatrec.models.bayes.fit import make_folds
 from neatrec.models.bayes.model import BayesParameters
 from neatrec.models.bayes.prior import tune_prior
-from neatrec.models.bayes.ranker import logistic_ranker
+from neatrec.models.bayes.ranker import BY_LIFT, logistic_ranker
 from neatrec.models.bayes.scoring import PairScorer
-from neatrec.models.bayes.training_set import PairSampler
+from neatrec.models.bayes.training_set import PairSampler, PriorTrainingSet, RankerTrainingSet
 
 ALL = "bayes"
 LEFT_OUT = (
@@ -61,10 +61,10 @@ class Variant:
 
     def score(self, queries: npt.ArrayLike, items: npt.ArrayLike) -> Floats:
         codes = (np.asarray(part, dtype=np.int32) for part in (queries, items))
-        return self.scorer.pairs(*codes).astype(np.float64)
+        return self.scorer.pairs(*codes)[0].astype(np.float64)
 
     def score_all(self, queries: npt.ArrayLike) -> npt.NDArray[np.float32]:
-        return self.scorer.rows(np.asarray(queries, dtype=np.int32))
+        return self.scorer.rows(np.asarray(queries, dtype=np.int32))[0]
 
 
 class ValidationFold:
@@ -89,20 +89,20 @@ class ValidationFold:
     def without(self, left_out: str, seed: int) -> dict[str, Floats]:
         """Sums of hits, gains and labels of each query by candidate set, (queries, 3), without one feature."""
         pairs = PairSampler(self.category, np.random.default_rng(seed))
-        training = prior_training_set(self.folds, self.category, self.min_lift, pairs.rng)
+        training = PriorTrainingSet.of_folds(self.folds, pairs, self.min_lift)
         if training is None:
             raise ValueError("these baskets hold no strong pairs")
         available = self.features.available & np.array([name != left_out for name in PRIOR_FEATURES])
         prior = tune_prior(training, available, near=left_out != "near pairs")
-        ranker = None
+        ranker = BY_LIFT
         if left_out != "ranker":
-            found = ranker_training_set(self.folds, prior, pairs, self.min_lift)
+            found = RankerTrainingSet.of_folds(self.folds, prior, pairs, self.min_lift)
             if found is None:
                 raise ValueError("these baskets hold no positive pairs")
             names = [(*PRODUCTS.get(name, (name,)), "products" * (name in PRODUCTS)) for name in RANKER_FEATURES]
             used, first = np.array([left_out not in name for name in names]), found.first[:, 0]
             ranker = logistic_ranker(found.features[first], found.positive[first], used)
-        return by_query(Variant(PairScorer(self.features, prior, ranker)), self.task, 0.05)  # type: ignore[arg-type]
+        return by_query(Variant(PairScorer(self.features, prior, [[ranker]])), self.task, 0.05)  # type: ignore[arg-type]
 
 
 def ablation(split: Split, seeds: int, left_out: Iterable[str] = LEFT_OUT) -> dict[str, Any]:

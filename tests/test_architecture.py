@@ -79,7 +79,6 @@ for name in set(MODEL_NAMES) - {"cf", "bprmf"}:  # those two are the library `im
     print(name, len(ranks.label_ranks))
 """
 LONG_SIGNATURES = {
-    "models/bayes/scoring.py:score_queries": "arrays of several dtypes that one compiled loop reads",
     "models/bayes/similarity.py:nearest_names": "the arrays of two sparse matrices, read by one compiled loop",
 }
 """Functions with more than six positional parameters -> the reason."""

@@ -11,11 +11,11 @@ from helpers.toyshop import toy_baskets, toy_catalog
 from neatrec.data.baskets import Baskets
 from neatrec.models import Run, make_model
 from neatrec.models.bayes import Bayes
+from neatrec.models.bayes.counting import FeatureOptions
 from neatrec.models.bayes.features import (
     PRIOR_FEATURES,
     RANKER_FEATURES,
     CatalogFeatures,
-    FeatureOptions,
     PairFeatures,
 )
 from neatrec.models.bayes.prior import Prior

@@ -20,7 +20,7 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.models import Run, make_model
 from neatrec.models.bayes import Bayes, similarity
-from neatrec.models.bayes.counting import PairCollector, count_near_pairs, count_pairs
+from neatrec.models.bayes.counting import FeatureOptions, PairCollector
 from neatrec.models.bayes.features import CatalogFeatures
 from neatrec.models.bayes.similarity import (
     character_pieces,
@@ -85,7 +85,8 @@ def test_the_rarest_pairs_are_dropped_and_no_others(
 ) -> None:
     counting, baskets = CountOptions(directed=False, once_per_customer=once), baskets_of(carts, ordered=ordered)
     members = CatalogFeatures.of(CATALOG).members()
-    found = count_pairs(baskets, counting, ordered=ordered, max_pairs=most, members=members, threads=1)
+    options = FeatureOptions(counting, ordered, max_pairs=most, threads=1)
+    found = options.count(baskets, members)
     whole = plain(carts, once=once, directed=False)
     least = least_of(whole, most)
     assert found.counts.least == least
@@ -103,8 +104,9 @@ def test_the_rarest_pairs_are_dropped_and_no_others(
     ways = plain(carts, once=once, directed=True)
     np.testing.assert_array_equal(found.directed.toarray(), np.where(whole >= least, ways, 0))
     np.testing.assert_array_equal(found.directed_groups, member.T @ ways @ member)
-    near = count_near_pairs(baskets, CountOptions(directed=False, window=1), found.counts, 1)
-    narrow = plain(carts, once=False, directed=False, window=1)
+    near = replace(options, counting=replace(counting, window=1)).count_near(baskets, found)
+    assert near is not None
+    narrow = plain(carts, once=once, directed=False, window=1)
     np.testing.assert_array_equal(near.matrix.toarray(), np.where(whole >= least, narrow, 0))
     np.testing.assert_array_equal(near.total, narrow.sum(axis=0))
 
@@ -112,8 +114,9 @@ def test_the_rarest_pairs_are_dropped_and_no_others(
 def test_weighted_near_pairs_are_among_the_weighted_pairs() -> None:
     """The scorer clears what it adds for a query by the query's pairs."""
     baskets, counting = supermarket(3_000, 100, seed=4, threads=1).baskets, CountOptions(directed=False, half_life=20.0)
-    found = count_pairs(baskets, counting, ordered=True, threads=1)
-    near = count_near_pairs(baskets, replace(counting, window=2), found.counts, 1)
+    found = FeatureOptions(counting, ordered=True, threads=1).count(baskets)
+    near = FeatureOptions(replace(counting, window=2), ordered=True, threads=1).count_near(baskets, found)
+    assert near is not None
     query, item = (codes.astype(np.int32) for codes in near.matrix.nonzero())
     assert len(query) > 1_000
     assert (found.counts.of_pairs(query, item) > 0).all()

@@ -15,16 +15,16 @@ from neatrec.compiled import logarithm
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.models.bayes import Bayes
+from neatrec.models.bayes.counting import FeatureOptions
 from neatrec.models.bayes.features import (
     PRIOR_FEATURES,
     RANKER_FEATURES,
     CatalogFeatures,
-    FeatureOptions,
     PairFeatures,
 )
 from neatrec.models.bayes.fit import FitSummary
 from neatrec.models.bayes.old_bundles import upgraded
-from neatrec.models.bayes.ranker import GOALS, GoalRanking
+from neatrec.models.bayes.ranker import BY_LIFT, GOALS, GoalRanking
 from neatrec.models.bayes.scoring import PairScorer
 from neatrec.models.counts import CountParameters, PairCounts
 
@@ -52,13 +52,13 @@ def test_rows_and_pairs_are_those_of_the_reference(
     features = toy_features(ordered=ordered, max_pairs=max_pairs)
     features = features if named else replace(features, similar=None)
     prior, ranker = random_weights(seed, ordered=ordered)
-    scorer = PairScorer(features, prior, ranker if ranked else None)
+    scorer = PairScorer(features, prior, *([[[ranker]]] if ranked else []))
     wanted = np.log(reference_scores(features, prior, ranker if ranked else None, QUERY, ITEM))
     np.testing.assert_allclose(np.log(scorer.rows(EVERY)).ravel(), wanted, atol=5e-5)
     chosen = np.random.default_rng(seed).integers(0, len(QUERY), 300)
-    np.testing.assert_allclose(np.log(scorer.pairs(QUERY[chosen], ITEM[chosen])), wanted[chosen], atol=5e-5)
-    assert scorer.pairs(EVERY[:0], EVERY[:0]).shape == (0,)
-    assert scorer.rows(EVERY[:0]).shape == (0, ITEMS)
+    np.testing.assert_allclose(np.log(scorer.pairs(QUERY[chosen], ITEM[chosen])[0]), wanted[chosen], atol=5e-5)
+    assert scorer.pairs(EVERY[:0], EVERY[:0]).shape == (1, 0)
+    assert scorer.rows(EVERY[:0]).shape == (1, 0, ITEMS)
 
 
 @pytest.mark.parametrize("lists", [[["a", "b"]], [["a"], ["b"]], [["a", "b", "c"]] * 3 + [["c", "a"]]])
@@ -70,14 +70,14 @@ def test_degenerate_baskets_score_as_the_reference(lists: list[list[str]]) -> No
     prior, ranker = random_weights(1)
     query, item = (part.ravel().astype(np.int32) for part in np.indices((4, 4)))
     wanted = np.log(reference_scores(features, prior, ranker, query, item))
-    found = PairScorer(features, prior, ranker).rows(np.arange(4, dtype=np.int32))
+    found = PairScorer(features, prior, [[ranker]]).rows(np.arange(4, dtype=np.int32))
     np.testing.assert_allclose(np.log(found).ravel(), wanted, atol=5e-5)
 
 
 def test_scores_are_clipped_as_the_reference() -> None:
     features, (prior, ranker) = toy_features(), random_weights(4)
     steep = replace(ranker, weights=(ranker.weights - 0.5) * 50)
-    found = np.log(PairScorer(features, prior, steep).rows(EVERY).astype(np.float64))
+    found = np.log(PairScorer(features, prior, [[steep]]).rows(EVERY).astype(np.float64))
     assert (found.min(), found.max()) == pytest.approx((-60.0, 60.0))
     np.testing.assert_allclose(found.ravel(), np.log(reference_scores(features, prior, steep, QUERY, ITEM)), atol=5e-3)
 
@@ -117,11 +117,11 @@ def test_goals_that_statistics_rank_for_score_pairs_as_each_does() -> None:
 
 def test_several_rankers_score_in_one_pass_as_each_does_alone() -> None:
     scorer = PairScorer(toy_features(), random_weights(0)[0])
-    rankers = [None, *(random_weights(seed)[1] for seed in (1, 2))]
-    together = scorer.with_rankers(*rankers).rows_by_ranker(EVERY)
+    rankers = [BY_LIFT, *(random_weights(seed)[1] for seed in (1, 2))]
+    together = scorer.with_rankings([[ranker] for ranker in rankers]).rows(EVERY)
     assert together.shape == (3, ITEMS, ITEMS)
     for ranker, rows in zip(rankers, together, strict=True):
-        np.testing.assert_array_equal(rows, scorer.with_rankers(ranker).rows(EVERY))
+        np.testing.assert_array_equal(rows, scorer.with_rankings([[ranker]]).rows(EVERY)[0])
 
 
 @settings(max_examples=100, deadline=None)

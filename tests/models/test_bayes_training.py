@@ -15,11 +15,27 @@ from helpers.toyshop import toy_baskets, toy_catalog
 from neatrec.data.baskets import Baskets
 from neatrec.models import make_model
 from neatrec.models.bayes import GOALS
-from neatrec.models.bayes.features import RANKER_FEATURES, CatalogFeatures, FeatureOptions, PairFeatures
-from neatrec.models.bayes.fit import Fold, choose_rankings, make_folds, prior_training_set, ranker_training_set
+from neatrec.models.bayes.counting import FeatureOptions
+from neatrec.models.bayes.features import RANKER_FEATURES, CatalogFeatures, PairFeatures
+from neatrec.models.bayes.fit import choose_rankings, make_folds
 from neatrec.models.bayes.prior import INITIAL_PRIOR, Prior
-from neatrec.models.bayes.ranker import STATISTICS, GoalRanking, OddsRanker, logistic_ranker, statistic_scores
-from neatrec.models.bayes.training_set import MAX_P_VALUE, HeldOut, PairSampler, RankerTrainingSet, count_higher
+from neatrec.models.bayes.ranker import (
+    STATISTICS,
+    GoalRanking,
+    OddsRanker,
+    logistic_ranker,
+    statistic_models,
+    statistic_scores,
+)
+from neatrec.models.bayes.training_set import (
+    MAX_P_VALUE,
+    Fold,
+    HeldOut,
+    PairSampler,
+    PriorTrainingSet,
+    RankerTrainingSet,
+    count_higher,
+)
 from neatrec.models.counts import CountParameters
 
 CATEGORY = toy_catalog().category_of()
@@ -77,15 +93,15 @@ def test_halves_are_of_one_period_so_that_a_change_is_in_both() -> None:
 def test_training_sets_hold_candidates_and_which_are_positive() -> None:
     features = toy_features()
     folds = [Fold(features, HeldOut(features.counts, features.directed))] * 2
-    rng = np.random.default_rng(0)
-    training = prior_training_set(folds, CATEGORY, 1.2, rng)
+    sampler = PairSampler(CATEGORY, np.random.default_rng(0))
+    training = PriorTrainingSet.of_folds(folds, sampler, 1.2)
     assert training is not None
     assert training.positive.any()
     assert (training.weight[training.positive] > 0).all()
     halves = [training.of_queries(np.arange(training.queries) % 2 == part) for part in (0, 1)]
     assert sum(len(half.features) for half in halves) == len(training.features)
     assert 0 < training.value(INITIAL_PRIOR) <= 2
-    pairs = ranker_training_set(folds, INITIAL_PRIOR, PairSampler(CATEGORY, rng), 1.2)
+    pairs = RankerTrainingSet.of_folds(folds, INITIAL_PRIOR, sampler, 1.2)
     assert pairs is not None
     assert pairs.features.shape == (pairs.start[-1], len(RANKER_FEATURES))
     assert np.isfinite(pairs.features).all()
@@ -94,7 +110,7 @@ def test_training_sets_hold_candidates_and_which_are_positive() -> None:
     assert (pairs.weights > 0).any(axis=0).all()
     assert pairs.first.any(axis=0).all()
     assert pairs.statistics.shape == (pairs.start[-1], len(STATISTICS))
-    assert prior_training_set(folds, CATEGORY, 1e6, rng) is None
+    assert PriorTrainingSet.of_folds(folds, sampler, 1e6) is None
 
 
 @settings(max_examples=50, deadline=None)
@@ -224,8 +240,7 @@ def test_statistics_are_those_of_their_models() -> None:
     counts = features.counts
     query, item = (part.ravel().astype(np.int32) for part in np.indices((ITEMS, ITEMS)))
     total = counts.total
-    found = counts.of_pairs(query, item), counts.expected(total[query], total[item]), total[query], total[item]
-    scores = statistic_scores(*found, counts.records)
+    scores = statistic_scores(statistic_models(counts), counts.of_pairs(query, item), total[query], total[item])
     for number, ranking in enumerate(STATISTICS):
         model = make_model(ranking.name, ranking.settings()).fit(toy_baskets())
         np.testing.assert_allclose(scores[:, number], model.score(query, item), rtol=1e-6, atol=1e-6)

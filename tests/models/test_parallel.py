@@ -85,8 +85,9 @@ def test_products_are_the_same_at_any_number_of_threads(dtype: type, monkeypatch
 
 @pytest.mark.usefixtures("three_cores")
 def test_rows_of_bayes_are_the_same_at_any_number_of_threads() -> None:
-    scorer, queries = PairScorer(toy_features(), *random_weights(0)), np.arange(22, dtype=np.int32)
-    one_by_one = np.concatenate([scorer.rows(queries[i : i + 1]) for i in queries])
+    prior, ranker = random_weights(0)
+    scorer, queries = PairScorer(toy_features(), prior, [[ranker]]), np.arange(22, dtype=np.int32)
+    one_by_one = np.concatenate([scorer.rows(queries[i : i + 1]) for i in queries], axis=1)
     # products of vectors may be added up in another order
     np.testing.assert_allclose(scorer.rows(queries), one_by_one, rtol=1e-5)
 

@@ -14,7 +14,7 @@ from neatrec.cooccurrence.strata import stratum_column
 from neatrec.errors import ParameterError
 from neatrec.models import Run, make_model
 from neatrec.models.bayes import Bayes
-from neatrec.models.bayes.counting import count_pairs
+from neatrec.models.bayes.counting import FeatureOptions
 from neatrec.models.counts import PairCounts
 
 STRATA = "basket_size,month,store"
@@ -63,7 +63,7 @@ def test_lowered_counts_are_those_of_the_definition() -> None:
 @pytest.mark.parametrize("ordered", [True, False])
 def test_the_counts_of_bayes_are_lowered_alike(ordered: bool) -> None:
     baskets, options = replace(dated_shop(), ordered=ordered), CountOptions(directed=False)
-    found = count_pairs(baskets, options, ordered=ordered, strata=("month", "store"))
+    found = FeatureOptions(options, ordered, strata=("month", "store")).count(baskets)
     wanted = PairCounts.of(baskets, options, strata=("month", "store"))
     difference = abs(found.counts.matrix - wanted.matrix)
     assert difference.max() <= (1 if ordered else 0)  # both orders of a pair are rounded

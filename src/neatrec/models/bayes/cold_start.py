@@ -130,13 +130,13 @@ class StandIns:
         queries: npt.NDArray[np.int32],
         items: npt.NDArray[np.int32],
     ) -> Scores:
-        """The scores of pairs, shape (pairs,), from a function that knows no stand-ins; or several rows of them."""
+        """The scores of pairs by each ranking, (rankings, pairs), from a function that knows no stand-ins."""
         mixed = np.flatnonzero((self.of_query.getnnz(axis=1)[queries] > 1) | self.new[items])
         if 0 < len(mixed) < len(queries):  # the others are spared the longer way
             plain = np.delete(np.arange(len(queries)), mixed)
             own, mixture = (self.pairs(scores_of, queries[part], items[part]) for part in (plain, mixed))
-            scores = np.empty((*own.shape[:-1], len(queries)))
-            scores[..., plain], scores[..., mixed] = own, mixture
+            scores = np.empty((len(own), len(queries)))
+            scores[:, plain], scores[:, mixed] = own, mixture
             return scores
         if not len(mixed):
             return scores_of(queries, items)
@@ -144,8 +144,7 @@ class StandIns:
         inner, item, item_share = _expanded(self.of_answer, items[pair])
         query, pair = query[inner], pair[inner]
         score = np.where(query == item, 0, scores_of(query, item)) * share[inner] * item_share
-        rows = [np.bincount(pair, weights=row, minlength=len(queries)) for row in np.atleast_2d(score)]
-        return (np.array(rows) if score.ndim > 1 else rows[0]).astype(np.float64)
+        return np.array([np.bincount(pair, weights=row, minlength=len(queries)) for row in score])
 
 
 def _expanded(matrix: sparse.csr_matrix, rows: npt.NDArray[np.int32]) -> tuple[Codes, npt.NDArray[np.int32], Scores]:

@@ -8,8 +8,8 @@ are dropped, now and later, so the result does not depend on the blocks. Totals,
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,13 +17,16 @@ import numpy.typing as npt
 from scipy import sparse
 
 from neatrec.compiled import compiled
-from neatrec.cooccurrence import CooccurrenceCounts, CountOptions, Margins, PairBlock, count
+from neatrec.cooccurrence import CountOptions, Margins, PairBlock, count
 from neatrec.cooccurrence.expected_counts import StratifiedExpected, unexplained
 from neatrec.data.baskets import BasketStream, as_shards
 from neatrec.models.counts import PairCounts, whole_totals
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
+NEAR_DISTANCE = 5
+"""Pairs at most this far apart in the cart are near pairs."""
+
 log = logging.getLogger(__name__)
 
 
@@ -74,9 +77,7 @@ class PairCollector:
         once = block.where(mine)
         if self.only is not None:
             once = once.where(self.only.of_pairs(once.query, once.item) > 0)
-        self._add(_ascending(once))
-        if self.max_pairs is not None and self._held > self.max_pairs:
-            self._drop_rarest(self.max_pairs)
+        self._hold([_ascending(once)])
         return np.zeros(size, dtype=bool)  # `count` itself need not keep any
 
     def collected(self) -> Any:
@@ -93,27 +94,25 @@ class PairCollector:
             table += more
         if min_count > self.min_count:
             self._drop_below(min_count)
+        self._hold(blocks)
+
+    def _hold(self, blocks: Iterable[tuple[Array, Array, Array, Array]]) -> None:
         for block in blocks:
-            self._add(block)
+            if self.min_count > 1 or self.within is not None:
+                often = block[2] + block[3] >= self.min_count
+                block = (block[0][often], block[1][often], block[2][often], block[3][often])
+            self.blocks.append(block)
+            self._held += len(block[0])
         if self.max_pairs is not None and self._held > self.max_pairs:
-            self._drop_rarest(self.max_pairs)
-
-    def _add(self, block: tuple[Array, Array, Array, Array]) -> None:
-        if self.min_count > 1 or self.within is not None:
-            often = block[2] + block[3] >= self.min_count
-            block = (block[0][often], block[1][often], block[2][often], block[3][often])
-        self.blocks.append(block)
-        self._held += len(block[0])
-
-    def _drop_rarest(self, max_pairs: int) -> None:
-        times = np.concatenate([first + second for _, _, first, second in self.blocks])
-        self._drop_below(int(np.partition(times, len(times) - 1 - max_pairs)[len(times) - 1 - max_pairs]) + 1)
+            times = np.concatenate([first + second for _, _, first, second in self.blocks])
+            place = len(times) - 1 - self.max_pairs
+            self._drop_below(int(np.partition(times, place)[place]) + 1)
 
     def _drop_below(self, min_count: int) -> None:
         self.min_count = min_count
         blocks, self.blocks, self._held = self.blocks[::-1], [], 0
-        while blocks:
-            self._add(blocks.pop())
+        while blocks:  # each is released before the next is copied
+            self._hold([blocks.pop()])
 
     def matrices(self, items: int, *, directed: bool) -> tuple[sparse.csr_matrix, sparse.csr_matrix | None]:
         """The symmetric counts, and on request those with the row's item first; the collected blocks are released."""
@@ -130,59 +129,59 @@ class PairCollector:
         return matrix, sparse.csr_matrix(one_way + other_way)
 
 
-def count_pairs(
-    baskets: BasketStream,
-    counting: CountOptions,
-    *,
-    ordered: bool,
-    directed: bool = True,
-    max_pairs: int | None = None,
-    members: Sequence[sparse.csr_matrix] = (),
-    strata: Sequence[str] = (),
-    threads: int | None = None,
-) -> BoundedCounts:
-    """Counts of undirected pairs, and those of each order where carts have one (`ordered`) and `directed` asks."""
-    within = unexplained(as_shards(baskets), strata, counting)
-    # a customer who bought a pair in both orders counts once without order and once in each order
-    separately = ordered and counting.once_per_customer
-    collector = PairCollector(max_pairs, members, within=within)
-    found = count(baskets, replace(counting, directed=ordered and not separately), keep=collector, threads=threads)
-    if collector.min_count > 1:
-        log.info("more than %d pairs: pairs with a count below %d are dropped", max_pairs, collector.min_count)
-    items = len(found.catalog)
-    matrix, one_way = collector.matrices(items, directed=ordered and directed)
-    counts = PairCounts(matrix, _total(found), collector.min_count)
-    groups = collector.groups
-    if separately and (directed or members):
-        collector = PairCollector(None, members[:1], only=counts, within=within)
-        count(baskets, replace(counting, directed=True), keep=collector, threads=threads)
-        one_way = collector.matrices(items, directed=True)[1] if directed else None
-    directed_groups = collector.groups[0].copy() if ordered and members else None
-    for table in groups:
-        table += table.T.copy()
-    return BoundedCounts(counts, one_way, groups, directed_groups, within)
+@dataclass(frozen=True)
+class FeatureOptions:
+    """Which pairs are counted, and how features are made of them."""
 
+    counting: CountOptions
+    ordered: bool
+    """Whether carts have an order."""
+    rank: int = 128
+    min_pair_count: int = 2
+    """Pairs seen fewer times are left out of the low-rank factors."""
+    max_pairs: int | None = None
+    threads: int | None = None
+    strata: tuple[str, ...] = ()
+    """What these explain of a count is taken off."""
 
-def count_near_pairs(
-    baskets: BasketStream,
-    counting: CountOptions,
-    counts: PairCounts,
-    threads: int | None,
-    within: StratifiedExpected | None = None,
-) -> PairCounts:
-    """Counts of undirected pairs by a narrower `counting`, of the pairs in `counts` only."""
-    # weighted counts are rounded by direction: a near pair may be left of a pair that is not
-    dropped = counts.least > 1 or within is not None or counting.half_life is not None
-    only = counts if dropped else None
-    collector = PairCollector(None, (), only=only, within=within)
-    found = count(baskets, replace(counting, directed=False), keep=collector, threads=threads)
-    return PairCounts(collector.matrices(len(found.catalog), directed=False)[0], _total(found), counts.least)
+    def count(
+        self, baskets: BasketStream, members: Sequence[sparse.csr_matrix] = (), *, directed: bool = True
+    ) -> BoundedCounts:
+        """Counts of undirected pairs; `directed`: also of each order, where carts have one."""
+        within = unexplained(as_shards(baskets), self.strata, self.counting)
+        # a customer who bought a pair in both orders counts once without order and once in each order
+        separately = self.ordered and self.counting.once_per_customer
+        collector = PairCollector(self.max_pairs, members, within=within)
+        total = self._collect(baskets, collector, directed=self.ordered and not separately)
+        if collector.min_count > 1:
+            log.info("more than %d pairs: pairs with a count below %d are dropped", self.max_pairs, collector.min_count)
+        matrix, one_way = collector.matrices(len(total), directed=self.ordered and directed)
+        counts, groups = PairCounts(matrix, total, collector.min_count), collector.groups
+        if separately and (directed or members):
+            collector = PairCollector(None, members[:1], only=counts, within=within)
+            self._collect(baskets, collector, directed=True)
+            one_way = collector.matrices(len(total), directed=True)[1] if directed else None
+        directed_groups = collector.groups[0].copy() if self.ordered and members else None
+        for table in groups:
+            table += table.T.copy()
+        return BoundedCounts(counts, one_way, groups, directed_groups, within)
 
+    def count_near(self, baskets: BasketStream, found: BoundedCounts) -> PairCounts | None:
+        """Those of the pairs found that are near in the cart; None where carts have no order."""
+        if not self.ordered:
+            return None
+        counting, least = self.counting, found.counts.least
+        near = replace(counting, window=min(NEAR_DISTANCE, counting.window or NEAR_DISTANCE))
+        # weighted counts are rounded by direction: a near pair may be left of a pair that is not
+        dropped = least > 1 or found.within is not None or counting.half_life is not None
+        collector = PairCollector(None, (), only=found.counts if dropped else None, within=found.within)
+        total = replace(self, counting=near)._collect(baskets, collector, directed=False)
+        return PairCounts(collector.matrices(len(total), directed=False)[0], total, least)
 
-def _total(found: CooccurrenceCounts) -> npt.NDArray[np.int64]:
-    """Records that hold each item, shape (items,)."""
-    margins = found.margins
-    return whole_totals(margins.first + margins.second if found.counting.directed else margins.first)
+    def _collect(self, baskets: BasketStream, collector: PairCollector, *, directed: bool) -> npt.NDArray[np.int64]:
+        """Give the collector all pairs; records that hold each item, shape (items,)."""
+        found = count(baskets, replace(self.counting, directed=directed), keep=collector, threads=self.threads)
+        return whole_totals(found.margins.first + found.margins.second if directed else found.margins.first)
 
 
 def _ascending(block: PairBlock) -> tuple[Array, Array, Array, Array]:

@@ -6,8 +6,8 @@ and tests compare the two.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,10 @@ import numpy.typing as npt
 from scipy import sparse
 
 from neatrec import statistics
-from neatrec.cooccurrence import CountOptions
 from neatrec.data.baskets import BasketStream
 from neatrec.data.catalog import UNKNOWN, Catalog
 from neatrec.models.bayes.cold_start import ColdStartMeans
-from neatrec.models.bayes.counting import BoundedCounts, count_near_pairs, count_pairs
+from neatrec.models.bayes.counting import FeatureOptions
 from neatrec.models.bayes.similarity import (
     Vectors,
     common_words,
@@ -63,8 +62,6 @@ PRODUCTS = {f"{one}_x_{two}": (one, two) for place, one in enumerate(CURVED) for
 PRODUCTS["query_popularity_x_query_popularity"] = "query_popularity", "query_popularity"
 RANKER_FEATURES |= {name: f"{one} times {two}" for name, (one, two) in PRODUCTS.items()}
 
-NEAR_DISTANCE = 5
-"""Pairs at most this far apart in the cart are near pairs."""
 WORD_RANK = 32
 MAX_CATEGORIES = 3_000
 NAMES_PSEUDO, CATEGORY_PSEUDO, WORD_PSEUDO, ITEM_PSEUDO = 3.0, 10.0, 20.0, 10.0
@@ -103,35 +100,6 @@ class CatalogFeatures:
         return [of_category] if self.words is None else [of_category, self.words.astype(bool).astype(np.float32)]
 
 
-@dataclass(frozen=True)
-class FeatureOptions:
-    """How the features of some baskets are computed."""
-
-    counting: CountOptions
-    ordered: bool
-    rank: int = 128
-    min_pair_count: int = 2
-    """Pairs seen fewer times are left out of the low-rank factors."""
-    max_pairs: int | None = None
-    threads: int | None = None
-    strata: tuple[str, ...] = ()
-    """What these explain of a count is taken off."""
-
-    def count(
-        self, baskets: BasketStream, members: Sequence[sparse.csr_matrix] = (), *, directed: bool = True
-    ) -> BoundedCounts:
-        """The pairs of `baskets`; members: see `PairCollector`; `directed`: also by the order in the cart."""
-        how: Any = {"directed": directed, "max_pairs": self.max_pairs, "strata": self.strata, "threads": self.threads}
-        return count_pairs(baskets, self.counting, ordered=self.ordered, members=members, **how)
-
-    def count_near(self, baskets: BasketStream, found: BoundedCounts) -> PairCounts | None:
-        """Those of the pairs found that are near in the cart; None where carts have no order."""
-        if not self.ordered:
-            return None
-        near = replace(self.counting, window=min(NEAR_DISTANCE, self.counting.window or NEAR_DISTANCE), directed=False)
-        return count_near_pairs(baskets, near, found.counts, self.threads, found.within)
-
-
 @dataclass(frozen=True, eq=False)
 class PairFeatures:
     """Counts of some baskets, and everything else that the features are computed from."""
@@ -156,28 +124,40 @@ class PairFeatures:
     directed: sparse.csr_matrix | None = None
     """Counts with the row's item first, to compare other baskets with; None where carts have no order, or nobody
     compares."""
-    means: ColdStartMeans = field(init=False, repr=False)
-    scaled: Vectors = field(init=False, repr=False)
-    unit: Vectors = field(init=False, repr=False)
-    popularity: Vectors = field(init=False, repr=False)
-    similar_total: Floats = field(init=False, repr=False)
-    neighbour_total: Floats = field(init=False, repr=False)
-    """Totals of each item's neighbours without itself."""
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def scaled(self) -> Vectors:
+        """Vectors times the root of their factors' absolute values, (items, rank)."""
+        return scaled_vectors(self.vectors, self.values)
+
+    @cached_property
+    def unit(self) -> Vectors:
+        """The same at length 1."""
+        return unit_vectors(self.scaled)
+
+    @cached_property
+    def means(self) -> ColdStartMeans:
+        return ColdStartMeans(self.scaled, self.counts.total, self.category)
+
+    @cached_property
+    def popularity(self) -> Vectors:
+        total = self.counts.total.astype(np.float64)
+        popularity: Vectors = np.log((total + ITEM_PSEUDO) / (total.mean() + ITEM_PSEUDO)).astype(np.float32)
+        return popularity
+
+    @cached_property
+    def similar_total(self) -> Floats:
+        """Totals of the items with similar names; products of them over the records are expected counts."""
+        kept, records = self.counts.kept_total.astype(np.float64), self.counts.records
+        pooled = self.counts.total if self.counts.least == 1 else kept * np.sqrt(records / max(kept.sum(), 1))
+        return np.zeros(len(kept)) if self.similar is None else np.asarray(self.similar @ pooled.astype(np.float64))
+
+    @cached_property
+    def neighbour_total(self) -> Floats:
+        """Totals of each item's neighbours without itself."""
         counts = self.counts
-        total = counts.total.astype(np.float64)
-        kept = total if counts.least == 1 else counts.kept_total.astype(np.float64)
-        # products of these over the records are the expected counts of the pairs that were kept
-        pooled = kept * np.sqrt(counts.records / max(kept.sum(), 1)) if counts.least > 1 else total
-        set_field = object.__setattr__
-        set_field(self, "scaled", scaled_vectors(self.vectors, self.values))
-        set_field(self, "unit", unit_vectors(self.scaled))
-        set_field(self, "means", ColdStartMeans(self.scaled, counts.total, self.category))
-        set_field(self, "similar_total", np.zeros(len(total)) if self.similar is None else self.similar @ pooled)
-        set_field(self, "neighbour_total", np.maximum(self.neighbours @ kept - kept, 0.0))
-        popularity = np.log((total + ITEM_PSEUDO) / (total.mean() + ITEM_PSEUDO))
-        set_field(self, "popularity", popularity.astype(np.float32))
+        kept = (counts.total if counts.least == 1 else counts.kept_total).astype(np.float64)
+        return np.asarray(np.maximum(self.neighbours @ kept - kept, 0.0))
 
     @classmethod
     def of(

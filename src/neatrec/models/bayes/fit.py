@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,15 +21,16 @@ from neatrec.data.baskets import Baskets, MaskedShards, customers_return
 from neatrec.data.randomness import children
 from neatrec.data.splits import uniform_of_ids
 from neatrec.models.bayes.cart import CartFit, fit_cart
+from neatrec.models.bayes.counting import FeatureOptions
 from neatrec.models.bayes.features import (
     PRIOR_FEATURES,
     CatalogFeatures,
-    FeatureOptions,
     PairFeatures,
 )
 from neatrec.models.bayes.prior import Prior, tune_prior, tune_strength
 from neatrec.models.bayes.ranker import GOALS, Competition, GoalRanking, OddsRanker, RankingComparison, named
 from neatrec.models.bayes.training_set import (
+    Fold,
     HeldOut,
     PairSampler,
     PriorTrainingSet,
@@ -43,13 +44,6 @@ MIN_HELD_OUT_PAIRS = 1_000
 """With fewer strong pairs in the last fifth, halves are the better folds."""
 
 log = logging.getLogger(__name__)
-
-
-class Fold(NamedTuple):
-    """Features to rank by, and the counts they are tested on."""
-
-    features: PairFeatures
-    held_out: HeldOut
 
 
 @dataclass(frozen=True)
@@ -139,8 +133,8 @@ def fit_bayes(
 
     category, min_lift = options.counting.category_of(next(iter(shards)).catalog), parameters.strong_lift
     folds = list(make_folds(shards, features_of, options, min_lift))
-    summary = fit_prior(folds, prior_training_set(folds, category, min_lift, next(rngs)))
-    training = ranker_training_set(folds, summary.prior, PairSampler(category, next(rngs)), min_lift)
+    summary = fit_prior(folds, PairSampler(category, next(rngs)), min_lift)
+    training = RankerTrainingSet.of_folds(folds, summary.prior, PairSampler(category, next(rngs)), min_lift)
     folds.clear()  # with their counts, before baskets are counted again
     rankings, comparison = choose_rankings(training, summary.prior, lambda: tune_k(shards, count, min_lift, run)[0])
     features = features_of(shards)
@@ -193,16 +187,9 @@ def _part(shards: Iterable[Baskets], masks: list[npt.NDArray[np.bool_]], which: 
     return MaskedShards(shards, [mask == which for mask in masks])
 
 
-def prior_training_set(
-    folds: Sequence[Fold], category: npt.NDArray[np.int32], min_lift: float, rng: np.random.Generator
-) -> PriorTrainingSet | None:
-    """What the prior is tuned on; None without strong pairs."""
-    parts = [PriorTrainingSet.of(*fold, PairSampler(category, rng), min_lift) for fold in folds]
-    return PriorTrainingSet.joined(parts)
-
-
-def fit_prior(folds: Sequence[Fold], training: PriorTrainingSet | None) -> FitSummary:
+def fit_prior(folds: Sequence[Fold], pairs: PairSampler, min_lift: float) -> FitSummary:
     """The prior, or shrunk lift where the prior does not beat it on queries that neither was tuned on."""
+    training = PriorTrainingSet.of_folds(folds, pairs, min_lift)
     strong = 0 if training is None else int(training.positive.sum())
     if training is None or strong < MIN_STRONG_PAIRS:
         log.info("only %d strong pairs in the validation baskets: no prior is fitted, statistics rank", strong)
@@ -223,13 +210,6 @@ def fit_prior(folds: Sequence[Fold], training: PriorTrainingSet | None) -> FitSu
         log.info("priors do not help on validation baskets: statistics rank")
         prior = tune_strength(training)
     return FitSummary(prior, strong, with_prior, without)
-
-
-def ranker_training_set(
-    folds: Sequence[Fold], prior: Prior, pairs: PairSampler, min_lift: float
-) -> RankerTrainingSet | None:
-    """What rankings are fitted on and compared by; None without positive pairs."""
-    return RankerTrainingSet.joined([RankerTrainingSet.of(*fold, prior, pairs, min_lift) for fold in folds])
 
 
 def choose_rankings(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from neatrec.models.bayes.cold_start import StandIns
 from neatrec.models.bayes.features import PRIOR_FEATURES, RANKER_FEATURES, CatalogFeatures, PairFeatures
 from neatrec.models.bayes.fit import FitSummary, fit_bayes
 from neatrec.models.bayes.old_bundles import upgraded
-from neatrec.models.bayes.ranker import GOALS
+from neatrec.models.bayes.ranker import BY_LIFT, GOALS, STATISTIC_MODELS
 from neatrec.models.bayes.scoring import (
     Matrix,
     PairScorer,
@@ -27,9 +27,7 @@ from neatrec.models.bayes.scoring import (
 )
 from neatrec.models.counts import CountModel, PairCounts, StrataParameters, matrix_arrays, restored_matrix
 from neatrec.models.parameters import ModelParameters, parameter
-from neatrec.models.popularity import PopCo
 from neatrec.models.run import Run
-from neatrec.models.statistics import LLR, Jaccard, Lift, ShrunkLift
 from neatrec.statistics.blas import one_blas_thread
 
 BLOCK_NUMBERS = 4_000_000
@@ -45,9 +43,6 @@ DENSE = {
 }
 """Fields of PairFeatures that a bundle keeps as they are, and their shapes."""
 
-STATISTIC_MODELS: dict[str, type[CountModel]] = {kind.name: kind for kind in (Lift, ShrunkLift, LLR, Jaccard, PopCo)}
-"""What may rank for a goal instead of the scorer."""
-
 log = logging.getLogger(__name__)
 
 
@@ -62,6 +57,18 @@ class BayesParameters(StrataParameters):
     )
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {goal: {"goal": goal} for goal in GOALS}
     legacy_defaults: ClassVar[Mapping[str, Any]] = {"goal": "lift"}
+
+
+class StatisticScorer(NamedTuple):
+    """A statistic that ranks for a goal, as a scorer of one ranking."""
+
+    model: CountModel
+
+    def rows(self, queries: Codes) -> Scores:
+        return self.model._score_all(queries)[None]
+
+    def pairs(self, queries: Codes, items: Codes) -> Scores:
+        return self.model._score(queries, items)[None]
 
 
 class Bayes(Model):
@@ -89,9 +96,8 @@ class Bayes(Model):
     stand_ins: StandIns
     scorer: PairScorer | None
     """None without prior: then statistics rank."""
-    own_rows: Callable[[Codes], Scores]
-    """Scores by the goal, without stand-ins, of queries with all items, and of pairs."""
-    own_pairs: Callable[[Codes, Codes], Scores]
+    own: PairScorer | StatisticScorer
+    """Scores by the goal, without stand-ins."""
 
     def check_run(self, run: Run, *, validation: bool = False) -> None:
         """Device gpu is accepted: the fit runs on the CPU all the same, and logs it."""
@@ -116,22 +122,26 @@ class Bayes(Model):
         self._set_goal(self.parameters.goal)
 
     def _set_goal(self, goal: str) -> None:
-        ranking = self.summary.rankings[goal]
-        if ranking.name in STATISTIC_MODELS:
-            kind = STATISTIC_MODELS[ranking.name]
-            statistic = kind(kind.Parameters.make(ranking.settings()))
-            statistic.counts = self.features.counts
-            self.own_rows, self.own_pairs = statistic._score_all, statistic._score
-            self.reason = statistic.reason  # type: ignore[misc]
-        elif self.scorer is None:
-            raise ValueError(f"goal {goal} ranks by {ranking.name}, and there is no prior")
-        else:
-            scorer = self.scorer.with_rankers(*ranking.rankers or (None,))
-            self.own_rows, self.own_pairs = scorer.rows, scorer.pairs
-            self.reason = Model.reason  # type: ignore[misc]
+        (self.own,) = self._scorers((goal,)).values()
+        by_statistic = isinstance(self.own, StatisticScorer)
+        self.reason = self.own.model.reason if by_statistic else Model.reason  # type: ignore[misc,union-attr]
         # statistics have no score for an item that was never bought, unless others stand in for it
-        unseen = ranking.name not in STATISTIC_MODELS or self.stand_ins.weights.nnz > 0
-        self.scores_unseen_items = unseen  # type: ignore[misc]
+        self.scores_unseen_items = not by_statistic or self.stand_ins.weights.nnz > 0  # type: ignore[misc]
+
+    def _scorers(self, goals: Sequence[str]) -> dict[tuple[str, ...], PairScorer | StatisticScorer]:
+        """What scores for the goals: each statistic for its own, one scorer for all others."""
+        rankings = {goal: self.summary.rankings[goal] for goal in goals}
+        by_odds = tuple(goal for goal, ranking in rankings.items() if ranking.name not in STATISTIC_MODELS)
+        out: dict[tuple[str, ...], PairScorer | StatisticScorer] = {
+            (goal,): StatisticScorer(rankings[goal].statistic(self.features.counts))
+            for goal in goals
+            if goal not in by_odds
+        }
+        if by_odds and self.scorer is None:
+            raise ValueError(f"goal {by_odds[0]} ranks by {rankings[by_odds[0]].name}, and there is no prior")
+        if by_odds and self.scorer is not None:
+            out[by_odds] = self.scorer.with_rankings([rankings[goal].rankers or (BY_LIFT,) for goal in by_odds])
+        return out
 
     def with_goal(self, goal: str) -> Self:
         """The same fit, ranking by another goal; arrays are shared."""
@@ -147,39 +157,27 @@ class Bayes(Model):
     def _score_all(self, queries: Codes) -> Scores:
         stand_ins, block = self.stand_ins, max(1, BLOCK_NUMBERS // max(len(self.catalog), 1))
         parts = [queries[first : first + block] for first in range(0, max(len(queries), 1), block)]
-        return np.concatenate([stand_ins.rows(self.own_rows(stand_ins.asked(part)), part) for part in parts])
+        return np.concatenate([stand_ins.rows(self.own.rows(stand_ins.asked(part))[0], part) for part in parts])
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
-        return self.stand_ins.pairs(self.own_pairs, queries, items)
+        scores: Scores = self.stand_ins.pairs(self.own.pairs, queries, items)[0]
+        return scores
 
     def score_goals(self, queries: npt.ArrayLike) -> dict[str, Scores]:
         """`score_all` by each goal: the features of all odds are computed once. Call it in blocks."""
         codes = self._codes("queries", queries)
         asked = self.stand_ins.asked(codes)
-        odds = self._odds_by_goal(lambda scorer, largest: largest(scorer.rows_by_ranker(asked)))
-        found = {goal: self._without_nan(self.stand_ins.rows(scores, codes)) for goal, scores in odds.items()}
-        return {goal: found[goal] if goal in found else self.with_goal(goal).score_all(codes) for goal in GOALS}
+        return self._by_goal(lambda scorer: [self.stand_ins.rows(rows, codes) for rows in scorer.rows(asked)])
 
     def score_pairs_by_goal(self, queries: Codes, items: Codes) -> dict[str, Scores]:
         """`score` by each goal: the features of all odds are computed once."""
+        return self._by_goal(lambda scorer: self.stand_ins.pairs(scorer.pairs, queries, items))
 
-        def scores_of(scorer: PairScorer, largest: Callable[[Scores], Scores]) -> Scores:
-            return self.stand_ins.pairs(lambda *pairs: largest(scorer.pairs_by_ranker(*pairs)), queries, items)
-
-        found = self._odds_by_goal(scores_of)
-        found |= {goal: self.with_goal(goal).score(queries, items) for goal in GOALS if goal not in found}
+    def _by_goal(self, scores: Callable[[PairScorer | StatisticScorer], Iterable[Scores]]) -> dict[str, Scores]:
+        """The scores of each goal, from those of each scorer for its goals."""
+        scorers = self._scorers(GOALS).items()
+        found = dict(chain.from_iterable(zip(goals, scores(scorer), strict=True) for goals, scorer in scorers))
         return {goal: self._without_nan(found[goal]) for goal in GOALS}
-
-    def _odds_by_goal(self, scores_of: Callable[[PairScorer, Callable[[Scores], Scores]], Scores]) -> dict[str, Scores]:
-        """By each goal that no statistic ranks for; `scores_of` gets what takes the largest of a goal's rankers."""
-        rankings = self.summary.rankings.items()
-        rankers = {goal: of.rankers or (None,) for goal, of in rankings if of.name not in STATISTIC_MODELS}
-        if self.scorer is None or not rankers:
-            return {}
-        start = np.cumsum([0, *(len(of) for of in rankers.values())])[:-1]
-        scorer = self.scorer.with_rankers(*chain.from_iterable(rankers.values()))
-        by_goal = scores_of(scorer, lambda by_ranker: np.maximum.reduceat(by_ranker, start, axis=0))
-        return dict(zip(rankers, by_goal, strict=True))
 
     def related_items(self, queries: Codes) -> tuple[npt.NDArray[np.int64], Codes]:
         """Items bought with each query or with items like it, (start, items): where its best are mostly found."""

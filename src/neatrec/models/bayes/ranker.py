@@ -20,8 +20,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, special
 
-from neatrec import statistics
 from neatrec.models.bayes.features import RANKER_FEATURES
+from neatrec.models.counts import CountModel, PairCounts
+from neatrec.models.popularity import PopCo
+from neatrec.models.statistics import LLR, Jaccard, Lift, ShrunkLift
 from neatrec.models.tuned_lift import STRENGTHS
 
 if TYPE_CHECKING:
@@ -106,6 +108,10 @@ class OddsRanker:
         return OddsRanker(self.level + float(np.log(factor)), self.weights)
 
 
+BY_LIFT = OddsRanker.alone("log_lift")
+"""Ranks by the posterior lift."""
+
+
 @dataclass(frozen=True)
 class GoalRanking:
     """What the answers of one goal are ranked by."""
@@ -136,6 +142,13 @@ class GoalRanking:
             return f"{self.name}, k = {self.k:g}"
         return self.name if self.lift_weight is None else f"{self.name}, lift weight {self.lift_weight:g}"
 
+    def statistic(self, counts: PairCounts) -> CountModel:
+        """The model of the statistic that ranks."""
+        kind = STATISTIC_MODELS[self.name]
+        model = kind(kind.Parameters.make(self.settings()))
+        model.counts = counts
+        return model
+
     def settings(self) -> dict[str, float]:
         """The parameters of the statistic."""
         return {} if self.k is None else {"k": self.k}
@@ -152,6 +165,8 @@ def named(names: Any, weights: Floats | None) -> dict[str, float]:
     return {} if weights is None else dict(zip(names, weights.round(6).tolist(), strict=True))
 
 
+STATISTIC_MODELS: dict[str, type[CountModel]] = {kind.name: kind for kind in (Lift, ShrunkLift, LLR, Jaccard, PopCo)}
+"""What may rank for a goal instead of odds."""
 STATISTICS = (
     *(GoalRanking("shrunk-lift", k=k) for k in STRENGTHS),
     *(GoalRanking(name) for name in ("lift", "llr", "jaccard", "popco")),
@@ -159,16 +174,14 @@ STATISTICS = (
 """The simple rankings; the weakest shrinkage first, which wins among equals."""
 
 
-def statistic_scores(count: Any, expected: Any, query_total: Any, item_total: Any, records: int) -> Floats:
-    """The score of each of STATISTICS for pairs, shape (pairs, statistics)."""
-    score: dict[str, Callable[[float | None], Any]] = {
-        "shrunk-lift": lambda k: statistics.shrunk_lift(count, expected, k or 0.0),
-        "lift": lambda _: statistics.lift(count, expected),
-        "llr": lambda _: statistics.signed_llr(count, query_total, item_total, records),
-        "jaccard": lambda _: statistics.jaccard(count, query_total, item_total),
-        "popco": lambda _: count,
-    }
-    return np.stack([np.asarray(score[one.name](one.k), dtype=np.float64) for one in STATISTICS], axis=1)
+def statistic_models(counts: PairCounts) -> list[CountModel]:
+    """Those of STATISTICS."""
+    return [ranking.statistic(counts) for ranking in STATISTICS]
+
+
+def statistic_scores(models: Iterable[CountModel], count: Any, query_total: Any, item_total: Any) -> Floats:
+    """The scores of pairs by each model, shape (pairs, models)."""
+    return np.stack([model._value(count, query_total, item_total) for model in models], axis=1)
 
 
 @dataclass(frozen=True)

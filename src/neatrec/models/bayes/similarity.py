@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import groupby, pairwise
 from typing import Any
@@ -126,19 +126,21 @@ def similar_names(words: Sequence[Sequence[str]], category: npt.NDArray[np.int32
     items = np.asarray(table.sum(axis=0)).ravel()
     weighted = sparse.csr_matrix(table @ sparse.diags(np.log(size / items)))
     unit = _unit_rows(weighted)
-    groups: list[tuple[Places, Places, sparse.csr_matrix]] = []
-    for code in np.unique(category[category != UNKNOWN]):
-        members = np.flatnonzero(category == code)
-        groups.append((members, members, unit))
-    if len(alone := np.flatnonzero(category == UNKNOWN)):
-        # the commonest pieces tell little and would take most of the time
-        groups.append((alone, np.arange(size), _unit_rows(weighted[:, items <= MAX_ITEMS_PER_PIECE])))
-    each = np.arange(size, dtype=np.int32)
-    found: list[Found] = [(each, each, np.ones(size, dtype=np.float32))]
-    for rows, members, of_items in groups:
-        found.append(_nearest_names(of_items, rows, members))
+    # over the whole catalogue the commonest pieces tell little and would take most of the time
+    rare = _unit_rows(weighted[:, items <= MAX_ITEMS_PER_PIECE]) if (category == UNKNOWN).any() else unit
+    each = np.arange(size)
+    found: list[Found] = [(each.astype(np.int32), each.astype(np.int32), np.ones(size, dtype=np.float32))]
+    for code, rows, members in _groups(category, each, each):
+        found.append(_nearest_names(rare if code == UNKNOWN else unit, rows, members))
     row, column, value = (np.concatenate(part) for part in zip(*found, strict=True))
     return sparse.csr_matrix((value, (row, column)), shape=(size, size))
+
+
+def _groups(category: npt.NDArray[np.int32], rows: Places, members: Places) -> Iterator[tuple[int, Places, Places]]:
+    """The rows of each category, and the members they are compared with: all where the category is not known."""
+    for code in np.unique(category[rows]).tolist():
+        theirs = members if code == UNKNOWN else members[category[members] == code]
+        yield code, rows[category[rows] == code], theirs
 
 
 def _unit_rows(table: sparse.csr_matrix) -> sparse.csr_matrix:
@@ -217,9 +219,7 @@ def _nearest_vectors(
 ) -> sparse.csr_matrix:
     """`nearest` of each row among the members of its category, among all where it is not known."""
     tasks: list[tuple[Places, Places]] = []
-    for code in np.unique(category[rows]):
-        mine = rows[category[rows] == code]
-        theirs = members if code == UNKNOWN else members[category[members] == code]
+    for _, mine, theirs in _groups(category, rows, members):
         size = min(ROWS, max(1, MAX_COSINES // max(len(theirs), 1)))
         tasks += [(mine[start : start + size], theirs) for start in range(0, len(mine), size)]
     none = np.zeros(0, dtype=np.int32)

@@ -15,9 +15,9 @@ from neatrec.compiled import compiled
 from neatrec.data.catalog import UNKNOWN
 from neatrec.models.bayes.features import PairFeatures
 from neatrec.models.bayes.prior import INITIAL_PRIOR, Prior
-from neatrec.models.bayes.ranker import STATISTICS, statistic_scores
+from neatrec.models.bayes.ranker import STATISTICS, statistic_models, statistic_scores
 from neatrec.models.bayes.scoring import PairScorer
-from neatrec.models.counts import PairCounts, frequent_pairs
+from neatrec.models.counts import CountModel, PairCounts, frequent_pairs
 from neatrec.models.tuned_lift import STRONG_COUNT, TOP, strong_pairs
 
 Codes = npt.NDArray[np.int32]
@@ -79,11 +79,24 @@ class HeldOut(NamedTuple):
         directed = None if self.directed is None else kept(self.directed)
         return HeldOut(PairCounts(kept(self.counts.matrix), self.counts.total, REPEATED), directed)
 
+    def root_g2(self, query: Codes, item: Codes) -> Floats:
+        """The root of G^2 of pairs, 0 below expectation: what a strong pair weighs."""
+        counts, total = self.counts, self.counts.total
+        g2 = statistics.signed_llr(counts.of_pairs(query, item), total[query], total[item], counts.records)
+        return np.sqrt(np.maximum(g2, 0.0))
+
     def _frequent(self, min_count: int) -> tuple[Codes, Codes, npt.NDArray[Any], Floats]:
         """Query, item and count of pairs, query first where carts have an order; how often chance makes them in all."""
         total = self.counts.total
         query, item, count = frequent_pairs(self.counts.matrix if self.directed is None else self.directed, min_count)
         return query, item, count, self.counts.expected(total[query], total[item])
+
+
+class Fold(NamedTuple):
+    """Features to rank by, and the counts they are tested on."""
+
+    features: PairFeatures
+    held_out: HeldOut
 
 
 @dataclass(frozen=True)
@@ -121,9 +134,10 @@ class TrainingSet:
         return type(self)(start, **{name: getattr(self, name)[kept] for name in self._columns()})
 
     @classmethod
-    def joined(cls, parts: Iterable[Self | None]) -> Self | None:
-        """One set of those that there are; None without any."""
-        found = [part for part in parts if part is not None]
+    def of_folds(cls, folds: Iterable[Fold], *how: Any) -> Self | None:
+        """One set of those of the folds (`how`: what else `of` takes); None where no fold has a positive pair."""
+        made: Any = cls
+        found = [part for part in (made.of(fold, *how) for fold in folds) if part is not None]
         if not found:
             return None
         sizes = np.concatenate([np.diff(part.start) for part in found])
@@ -155,15 +169,13 @@ class RankerTrainingSet(TrainingSet):
         return np.stack(columns, axis=1)
 
     @classmethod
-    def of(
-        cls, features: PairFeatures, held_out: HeldOut, prior: Prior, pairs: PairSampler, min_lift: float
-    ) -> RankerTrainingSet | None:
+    def of(cls, fold: Fold, prior: Prior, pairs: PairSampler, min_lift: float) -> RankerTrainingSet | None:
         """The first candidates by the posterior lift and by each statistic; None without positive pairs.
 
         Positive pairs are not added: that would make a low rank look like a good sign.
         """
-        counts, size = features.counts, len(features.category)
-        total = counts.total
+        (features, held_out), size = fold, len(fold.features.category)
+        counts, total = features.counts, features.counts.total
         significant, dependent = held_out.significant_pairs(min_lift), held_out.dependent_pairs(MAX_P_VALUE)
         strong, certain = strong_pairs(held_out.counts, min_lift), held_out.dependent_pairs(CERTAIN_P_VALUE)
         asked = np.concatenate([significant[0], dependent[0], strong[0]])
@@ -173,24 +185,20 @@ class RankerTrainingSet(TrainingSet):
         by_lift = np.zeros(0, dtype=np.int64)
         if prior.weights is not None:
             by_lift = _key(*pairs.best(PairScorer(features, prior), queries, FIRST_BY_ODDS), size)
-        by_g2, by_others = (_key(*found, size) for found in best_by_statistics(counts, queries))
+        models = statistic_models(counts)
+        by_g2, by_others = (_key(*found, size) for found in best_by_statistics(counts, models, queries))
         key = np.unique(np.concatenate([by_lift, by_g2, by_others]))
-        query, item = (key // size).astype(np.int32), (key % size).astype(np.int32)
-        found = counts.of_pairs(query, item), counts.expected(total[query], total[item]), total[query], total[item]
-        lift = np.ones(len(key)) if prior.weights is None else PairScorer(features, prior).pairs(query, item)
-        held = held_out.counts
-        g2 = statistics.signed_llr(held.of_pairs(query, item), held.total[query], held.total[item], held.records)
+        query, item = _pairs_of(key, size)
+        lift = np.ones(len(key)) if prior.weights is None else PairScorer(features, prior).pairs(query, item)[0]
+        strong_weight = _among(query, item, strong, size) * held_out.root_g2(query, item)
         return cls(
             _starts(query),
             features.ranker_features(query, item, lift),
             _among(query, item, significant, size),
             _among(query, item, dependent, size),
             np.stack([np.isin(key, by_lift), np.isin(key, by_g2)], axis=1),
-            np.stack(
-                [_among(query, item, strong, size) * np.sqrt(np.maximum(g2, 0.0)), _among(query, item, certain, size)],
-                axis=1,
-            ),
-            statistic_scores(*found, counts.records),
+            np.stack([strong_weight, _among(query, item, certain, size)], axis=1),
+            statistic_scores(models, counts.of_pairs(query, item), total[query], total[item]),
         )
 
 
@@ -215,10 +223,9 @@ class PriorTrainingSet(TrainingSet):
         return float((weight * gains).sum() / weight.sum())
 
     @classmethod
-    def of(
-        cls, features: PairFeatures, held_out: HeldOut, pairs: PairSampler, min_lift: float
-    ) -> PriorTrainingSet | None:
+    def of(cls, fold: Fold, pairs: PairSampler, min_lift: float) -> PriorTrainingSet | None:
         """The first candidates by INITIAL_PRIOR, and all strong pairs of the held-out part; None without any."""
+        features, held_out = fold
         total = features.counts.total
         query, item = strong_pairs(held_out.counts, min_lift)
         known = (total[query] > 0) & (total[item] > 0)
@@ -230,15 +237,13 @@ class PriorTrainingSet(TrainingSet):
         mine = np.isin(positive[0], queries)
         size = len(total)
         keys = np.union1d(_key(asked, found, size), _key(positive[0][mine], positive[1][mine], size))
-        asked, found = (keys // size).astype(np.int32), (keys % size).astype(np.int32)
-        held = held_out.counts
-        g2 = statistics.signed_llr(held.of_pairs(asked, found), held.total[asked], held.total[found], held.records)
+        asked, found = _pairs_of(keys, size)
         numbers = [*features.count_and_expected(asked, found, 0.0), *features.count_and_expected(asked, found, 1.0)]
         return cls(
             _starts(asked),
             features.prior_features(asked, found),
             _among(asked, found, positive, size),
-            np.sqrt(np.maximum(g2, 0.0)),
+            held_out.root_g2(asked, found),
             *(column.astype(np.float32) for column in numbers),
         )
 
@@ -266,7 +271,7 @@ class PairSampler:
             mine = self.category[some][:, None]
             allowed = (total > 0) & ((mine != self.category) | (mine == UNKNOWN))
             allowed[np.arange(len(some)), some] = False
-            scores = np.where(allowed, scorer.rows(some), -np.inf)
+            scores = np.where(allowed, scorer.rows(some)[0], -np.inf)
             items = np.argpartition(-scores, first - 1, axis=1)[:, :first]
             real = np.isfinite(np.take_along_axis(scores, items, axis=1))
             asked.append(np.broadcast_to(some[:, None], items.shape)[real])
@@ -274,14 +279,12 @@ class PairSampler:
         return np.concatenate(asked), np.concatenate(found)
 
 
-def best_by_statistics(counts: PairCounts, queries: Codes) -> tuple[Pairs, Pairs]:
+def best_by_statistics(counts: PairCounts, models: list[CountModel], queries: Codes) -> tuple[Pairs, Pairs]:
     """Query and item of the first seen pairs of each query by G^2, and by any of STATISTICS."""
     found: tuple[list[Pairs], list[Pairs]] = [], []
     for query in queries.tolist():
         items, times = counts.row(query)
-        total = counts.total[items]
-        expected = counts.expected(counts.total[query], total)
-        scores = statistic_scores(times, expected, counts.total[query], total, counts.records)
+        scores = statistic_scores(models, times, counts.total[query], counts.total[items])
         order = np.argsort(-scores, axis=0, kind="stable")
         for best, places in zip(found, (order[:FIRST_BY_ODDS, G2], np.unique(order[:FIRST_BY_STATISTIC])), strict=True):
             best.append((np.full(len(places), query, dtype=np.int32), items[places].astype(np.int32)))
@@ -296,6 +299,10 @@ def _starts(queries: Codes) -> npt.NDArray[np.int64]:
 
 def _key(queries: Codes, items: Codes, size: int) -> npt.NDArray[np.int64]:
     return queries.astype(np.int64) * size + items
+
+
+def _pairs_of(key: npt.NDArray[np.int64], size: int) -> Pairs:
+    return (key // size).astype(np.int32), (key % size).astype(np.int32)
 
 
 def _among(queries: Codes, items: Codes, pairs: Pairs, size: int) -> npt.NDArray[np.bool_]:
