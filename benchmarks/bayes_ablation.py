@@ -1,7 +1,7 @@
 """What each feature of `bayes` adds to goal `lift`: one left out at a time, all weights fitted again, on validation
 baskets.
 
-    NEATREC_DATA=FOLDER python -m benchmarks.bayes_ablation [--baskets FOLDER] [--seeds 3] [--save]
+    NEATREC_DATA=FOLDER python -m benchmarks.bayes_ablation [--baskets FOLDER] [--seeds 3] [--processes 1] [--save]
 
 Both validation folds inside the half-split's training orders, paper labels at 0.05; no test basket is labelled. HR@10
 and NDCG@10 over the labels of both folds, means over seeds that sample the training pairs, and the interval of the
@@ -14,6 +14,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -105,13 +107,26 @@ class ValidationFold:
         return by_query(Variant(PairScorer(self.features, prior, [[ranker]])), self.task, 0.05)  # type: ignore[arg-type]
 
 
-def ablation(split: Split, seeds: int, left_out: Iterable[str] = LEFT_OUT) -> dict[str, Any]:
+FOLDS: list[ValidationFold] = []
+"""Those of `ablation`: a process of the pool has them as they were when it began."""
+
+
+def _without(task: tuple[str, int, int]) -> dict[str, Floats]:
+    name, seed, fold = task
+    return FOLDS[fold].without(name, seed)
+
+
+def ablation(split: Split, seeds: int, left_out: Iterable[str] = LEFT_OUT, *, processes: int = 1) -> dict[str, Any]:
     """A record for each feature left out: means, and the intervals of the differences to all features."""
-    folds = [ValidationFold(fold) for fold in split.validation()]
+    FOLDS[:] = [ValidationFold(fold) for fold in split.validation()]
     out: dict[str, Any] = {"seeds": seeds}
     base: dict[str, Floats] = {}
+    left_out = list(left_out)
+    with ProcessPoolExecutor(processes, mp_context=get_context("fork")) as pool:
+        tasks = [(name, seed, fold) for name in left_out for seed in range(seeds) for fold in range(len(FOLDS))]
+        sums_of = dict(zip(tasks, pool.map(_without, tasks), strict=True))
     for name in left_out:
-        found = [[fold.without(name, seed) for fold in folds] for seed in range(seeds)]
+        found = [[sums_of[name, seed, fold] for fold in range(len(FOLDS))] for seed in range(seeds)]
         for candidates in found[0][0]:
             sums = np.mean([np.concatenate([part[candidates] for part in parts]) for parts in found], axis=0)
             base.setdefault(candidates, sums)
@@ -140,10 +155,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--baskets", type=Path, help="a folder that `Baskets.save` wrote, instead of the order files")
     parser.add_argument("--seeds", type=int, default=3, help="samples of the training pairs to average over")
+    parser.add_argument("--processes", type=int, default=1, help="variants that are fitted at the same time")
     parser.add_argument("--only", nargs="+", choices=LEFT_OUT[1:], help="leave out these features only")
     parser.add_argument("--save", action="store_true", help="keep the record under benchmarks/results")
     asked = parser.parse_args()
-    record = ablation(half(orders(asked.baskets)), asked.seeds, (ALL, *asked.only) if asked.only else LEFT_OUT)
+    record = ablation(
+        half(orders(asked.baskets)),
+        asked.seeds,
+        (ALL, *asked.only) if asked.only else LEFT_OUT,
+        processes=asked.processes,
+    )
     show(record)
     if asked.save:
         save("bayes_ablation", record, ("numpy", "scipy", "numba"))
