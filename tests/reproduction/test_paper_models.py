@@ -62,13 +62,13 @@ def test_ratios_of_determinants_are_compared_with_the_papers_30_and_547_times() 
 
 
 def test_with_the_prior_orders_purchases_are_checked() -> None:
-    study = replace(study_of_three(), purchases=(35633, 12184, 1))
+    study = study_of_three()._replace(purchases=(35633, 12184, 1))
     marks = [row[-1] for row in case_study_table(paper_numbers(), study, has_prior=True).rows if "purchases" in row[0]]
     assert marks == ["exact", "exact", "differs: 1 here, 13,776 in the paper"]
 
 
 def test_a_cosine_order_other_than_the_papers_is_said() -> None:
-    study = replace(study_of_three(), cosines=(0.1, 0.2))
+    study = study_of_three()._replace(cosines=(0.1, 0.2))
     assert (
         case_study_table(paper_numbers(), study, has_prior=True).rows[0][-1] == "comparable (other than in the paper)"
     )

@@ -139,7 +139,8 @@ def by_metric(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _test(test: PairedTest) -> dict[str, Any]:
     entries = asdict(test)
-    return {**entries, "ci": (entries.pop("low"), entries.pop("high"))}
+    ends = entries.pop("low"), entries.pop("high")
+    return {**entries, "ci": ends}
 
 
 def _slice(candidates: str, found: SliceResult) -> dict[str, Any]:

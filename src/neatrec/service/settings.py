@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from pydantic import TypeAdapter
-
 from neatrec.errors import must_be
 
 K = 10
@@ -107,8 +105,12 @@ class ServiceSettings:
             raise must_be("--editor-key-file", "left out without --rules", str(self.editor_key_file), hint=hint)
 
     def to_json(self) -> str:
+        from pydantic import TypeAdapter  # the command line shows its help without it
+
         return TypeAdapter(ServiceSettings).dump_json(self).decode()
 
     @classmethod
     def from_json(cls, text: str) -> ServiceSettings:
+        from pydantic import TypeAdapter
+
         return TypeAdapter(ServiceSettings).validate_json(text)

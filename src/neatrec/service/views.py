@@ -38,8 +38,9 @@ GOAL_NAMES = {"balanced": "balanced", "lift": "highest lift", "evidence": "most 
 
 
 def address(path: str, **fields: object) -> str:
-    """A link into the page."""
-    return f"{path}?{urlencode(fields, doseq=True)}" if fields else path
+    """A link into the page; what is true is 1."""
+    numbers = {name: int(value) if isinstance(value, bool) else value for name, value in fields.items()}
+    return f"{path}?{urlencode(numbers, doseq=True)}" if fields else path
 
 
 def unbroken(text: str) -> str:
