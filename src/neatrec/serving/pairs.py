@@ -328,7 +328,7 @@ class _Pairs:
 
     def _ranked(self, name: str, tests: int) -> tuple[RankedTests, Floats]:
         p = self.tests.column(name)
-        return RankedTests(p.copy(), tests), p
+        return RankedTests(p, tests), p
 
 
 def _slices(rows: int) -> Iterator[slice]:

@@ -33,22 +33,25 @@ class RankedTests:
     """All p-values of a set of tests in order, so that q-values can be had some at a time."""
 
     def __init__(self, p: Floats, total: int) -> None:
-        """`p` is sorted in place; `total` tests, those not given have p = 1."""
-        p.sort()
-        self.p = p
+        """`total` tests, those not given have p = 1."""
+        # the others have p_(k) M / k >= 1 for every k, and mostly there are many of them
+        parts = (p[first : first + CHUNK] for first in range(0, len(p), CHUNK))
+        self.p = np.concatenate([np.zeros(0), *(part[part * total < len(p)] for part in parts)])
+        self.p.sort()
         # p_(k) M / k, then the smallest of those at or above k
-        self.q = np.empty_like(p)
-        for first in range(0, len(p), CHUNK):
-            rank = np.arange(first + 1, min(first + CHUNK, len(p)) + 1)
-            self.q[rank - 1] = total / rank * p[rank - 1]
-        np.minimum.accumulate(self.q[::-1], out=self.q[::-1])
-        np.minimum(self.q, 1.0, out=self.q)
+        q = np.empty(len(self.p) + 1)
+        for first in range(0, len(self.p), CHUNK):
+            rank = np.arange(first + 1, min(first + CHUNK, len(self.p)) + 1)
+            q[rank - 1] = total / rank * self.p[rank - 1]
+        q[-1] = 1.0
+        np.minimum.accumulate(q[::-1], out=q[::-1])
+        self.q = q
 
     def q_of(self, p: Floats) -> Floats:
         """The q-values of some of the tests."""
         order, found = np.argsort(p), np.empty(len(p))
         # sorted values are looked for near each other: several times faster where there are millions
-        found[order] = self.q[np.searchsorted(self.p, p[order], side="right") - 1]
+        found[order] = self.q[np.searchsorted(self.p, p[order], side="left")]
         return found
 
 
@@ -67,7 +70,7 @@ def benjamini_hochberg(p: Numbers, total: int | None = None) -> Discoveries:
         raise must_be("total", f"at least the {count:,} p-values given", total)
     if np.any(~((values >= 0) & (values <= 1))):
         raise ParameterError("`p` must hold probabilities between 0 and 1")
-    return Discoveries(RankedTests(values.copy(), total).q_of(values), values, total)
+    return Discoveries(RankedTests(values, total).q_of(values), values, total)
 
 
 def largest_possible_discovery(edges: Floats, counts: Numbers, rate: float, total: int) -> float:
