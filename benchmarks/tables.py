@@ -589,7 +589,7 @@ def scaling_runs() -> list[list[str]]:
     for (stage, items), group in sorted(runs.items()):
         size = "baskets" if items else "items"
         group.sort(key=lambda run: run[size])
-        seconds = ", ".join(f"{run[size]:,}: {run['cpu']:.2g}" for run in group)
+        seconds = ", ".join(f"{run[size]:,}: {two_digits(run['cpu'])}" for run in group)
         rows.append(
             [stage, f"{items:,}" if items else "(in the next column)", seconds, f"{group[-1]['peak_mib']:,.0f}"]
         )

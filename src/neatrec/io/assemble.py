@@ -132,7 +132,7 @@ class BasketSink(Generic[Taken]):
     inside: Path | None = None
     """A folder for temporary files; None: TMPDIR."""
     memory: int | None = None
-    """Bytes the database may use; None: 600 MiB, half of the machine where lines do not fit into that."""
+    """Bytes the database may use; None: 600 MiB, up to 4 GiB for files whose lines do not fit into that."""
 
 
 IN_MEMORY = BasketSink(whole)

@@ -18,7 +18,7 @@ from neatrec.io.tables import InputTable, SqlColumn
 from neatrec.text import first_line, printable
 
 log = logging.getLogger(__name__)
-MEMORY_LIMIT = 600 << 20
+MEMORY_LIMIT, MORE_MEMORY = 600 << 20, 4 << 30
 DISK_FULL = r"(?i)duckdb_temp|no space left|file too large|quota exceeded"
 """What the database reports when its temporary files do not fit."""
 
@@ -34,13 +34,13 @@ class ReadContext:
 
 
 def memory_limits() -> list[int]:
-    """Bytes the database may use before it spills: at most MEMORY_LIMIT, and what it may use where joins and groups of
-    very many lines do not fit into that, half of the machine."""
+    """Bytes the database may use before it spills: at most MEMORY_LIMIT, and where joins and groups of very many lines
+    do not fit into that, at most MORE_MEMORY; never more than half of the machine."""
     try:
         half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
     except (ValueError, OSError, AttributeError):
         return [MEMORY_LIMIT]
-    return [min(MEMORY_LIMIT, half), half]
+    return [min(MEMORY_LIMIT, half), min(MORE_MEMORY, half)]
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from neatrec.errors import ResourceError, SourceError, must_be
 from neatrec.io.addresses import DATABASES, READABLE, is_address, parse_address
@@ -121,27 +121,39 @@ def _read(
 ) -> Taken:
     """Once more with more memory where very many lines do not fit into the usual limit."""
     limits = [sink.memory] if sink.memory else memory_limits()
-    for limit in limits:
+    catalogue = _catalogue_table(options, folder)  # a stream of it can be read once
+
+    def within(memory: int) -> Taken:
+        return _read_within(tables, catalogue, Reading(folder, options, source, memory), sink, nested=nested)
+
+    for limit in limits[:-1]:
         try:
-            return _read_within(limit, tables, folder, options, source, sink, nested=nested)
+            return within(limit)
         except ResourceError as error:
-            if limit == limits[-1] or "Out of Memory" not in str(error):
+            if "Out of Memory" not in str(error):
                 raise
             log.info("%s does not fit into %d MiB: reading it with more memory", printable(source), limit >> 20)
-    raise AssertionError("the last limit returns or raises")
+    return within(limits[-1])
+
+
+class Reading(NamedTuple):
+    """One attempt to read a source."""
+
+    folder: Path
+    options: SourceOptions
+    source: str
+    memory: int
 
 
 def _read_within(
-    memory: int,
     tables: Sequence[InputTable],
-    folder: Path,
-    options: SourceOptions,
-    source: str,
+    catalogue: InputTable | None,
+    reading: Reading,
     sink: BasketSink[Taken],
     *,
     nested: bool,
 ) -> Taken:
-    catalogue = _catalogue_table(options, folder)
+    folder, options, source, memory = reading
     lines, in_catalogue = resolve(options, tables, catalogue)
     with database([*tables, *([catalogue] if catalogue else [])], folder, memory) as connection:
         context = ReadContext(connection, folder, options, source)

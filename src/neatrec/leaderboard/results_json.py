@@ -58,6 +58,10 @@ def leaderboard_json(leaderboard: LeaderboardResult) -> dict[str, Any]:
         "version": __version__,
     }
     rounded: dict[str, Any] = plain_json(record, DIGITS)
+    for row, result in zip(rounded["results"], results, strict=True):
+        row["level"] = result["level"]
+    given = {name: record[name] for name in ("split_options", "half_life", "options") if name in record}
+    rounded.update(plain_json(given))
     return rounded
 
 

@@ -163,6 +163,7 @@ class Pages:
             first=(form.page - 1) * form.k + 1,
             query=form,
             given=form.model_dump(exclude_defaults=True, exclude={"page", "sort"}),
+            filters=form.model_dump(exclude_defaults=True, exclude={"page", "sort", "k"}),
             sorts=sorts,
             next_page=next_page,
             categories=bundle.category_names[:400],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,10 +108,10 @@ class ServiceSettings:
     def to_json(self) -> str:
         from pydantic import TypeAdapter  # the command line shows its help without it
 
-        return TypeAdapter(ServiceSettings).dump_json(self).decode()
+        return json.dumps(TypeAdapter(ServiceSettings).dump_python(self), default=str)  # paths may hold any bytes
 
     @classmethod
     def from_json(cls, text: str) -> ServiceSettings:
         from pydantic import TypeAdapter
 
-        return TypeAdapter(ServiceSettings).validate_json(text)
+        return TypeAdapter(ServiceSettings).validate_python(json.loads(text))

@@ -230,6 +230,7 @@ class TypicalAnswers:
         numbers, stamp = self.list_of[queries], np.full(self.lists.shape[1], -1, dtype=np.int32)
         every = np.empty(len(items) + int(np.diff(self.lists.indptr)[numbers].sum()), dtype=np.int32)
         ends = np.zeros(len(queries) + 1, dtype=np.int64)
+        items = np.array(items, dtype=np.int32)  # compiled for one type
         unite_lists((start, items), (self.lists.indptr, self.lists.indices), numbers, stamp, ends, every)
         return ends, every[: ends[-1]]
 
