@@ -22,8 +22,7 @@ from neatrec.models.embeddings.kernels.cpu_common import (
     finish_unit,
     group_count,
     is_pair,
-    line_at,
-    places,
+    partner_range,
     replace_refused,
     unit_lines,
     unit_workspace,
@@ -130,11 +129,14 @@ def _gather(data, work, low, count, user):
 def _find_partners(work, i, count, g, settings):
     """Lines of the partners of group g of line i into `work.partner`; how many there are."""
     partners = 0
-    first, last = places(g, settings)
-    for place in range(first, last):
-        j, _ = line_at(i, place, settings.window)
-        if 0 <= j < count and is_pair(work.unit, i, j):
-            work.partner[partners] = j
+    first, last, begin, end = partner_range(i, count, g, settings)
+    for o in range(first, last):
+        if is_pair(work.unit, i, i + 1 + o):
+            work.partner[partners] = i + 1 + o
+            partners += 1
+    for o in range(begin, end):
+        if is_pair(work.unit, i, i - 1 - o):
+            work.partner[partners] = i - 1 - o
             partners += 1
     return partners
 
@@ -158,8 +160,8 @@ def _prepare_negatives(data, work, group, count):
     """The negatives of a group, and the part of s that all its partners share."""
     tables, settings, dims = data.tables, data.settings, data.dims
     unit, i, query = work.unit, group.line, work.unit.item[group.line]
-    replace_refused(data, unit, unit.negative, group.partner, Query(query, group.user, count))
-    replace_refused(data, unit, unit.negative, group.query, Query(query, group.user, count))
+    replace_refused(data, unit, group.partner, Query(query, group.user, count))
+    replace_refused(data, unit, group.query, Query(query, group.user, count))
     for k in range(settings.negatives):
         partner, other = unit.negative[group.partner, k], unit.negative[group.query, k]
         other_user = unit.negative[group.others, k]
