@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from neatrec.errors import ResourceError, SourceError, must_be
 from neatrec.io.addresses import DATABASES, READABLE, is_address, parse_address
@@ -124,7 +124,9 @@ def _read(
     catalogue = _catalogue_table(options, folder)  # a stream of it can be read once
 
     def within(memory: int) -> Taken:
-        return _read_within(tables, catalogue, Reading(folder, options, source, memory), sink, nested=nested)
+        with database([*tables, *([catalogue] if catalogue else [])], folder, memory) as connection:
+            context = ReadContext(connection, folder, options, source)
+            return _take(context, tables, catalogue, sink, nested=nested)
 
     for limit in limits[:-1]:
         try:
@@ -136,39 +138,28 @@ def _read(
     return within(limits[-1])
 
 
-class Reading(NamedTuple):
-    """One attempt to read a source."""
-
-    folder: Path
-    options: SourceOptions
-    source: str
-    memory: int
-
-
-def _read_within(
+def _take(
+    context: ReadContext,
     tables: Sequence[InputTable],
     catalogue: InputTable | None,
-    reading: Reading,
     sink: BasketSink[Taken],
     *,
     nested: bool,
 ) -> Taken:
-    folder, options, source, memory = reading
+    connection, folder, options = context.connection, context.folder, context.options
     lines, in_catalogue = resolve(options, tables, catalogue)
-    with database([*tables, *([catalogue] if catalogue else [])], folder, memory) as connection:
-        context = ReadContext(connection, folder, options, source)
-        tables = [described(connection, table) for table in tables]
-        lines = with_times(connection, tables, lines, options)
-        tables, bad = stage(context, tables, lines)
-        texts = texts_in_lines(connection, tables, lines)
-        listed: frozenset[str] = frozenset()
-        if catalogue and in_catalogue:
-            known = texts_in_catalogue(connection, described(connection, catalogue), in_catalogue, folder)
-            compare_with_catalogue(bought_items(connection), known, catalogue.shown)
-            texts, listed = merged(known, texts), frozenset(known)
-        named = bool(lines.name or (in_catalogue and in_catalogue.name))
-        items = ItemTable(texts, _levels(lines, in_catalogue), named, nested, listed)
-        return sink.take(assemble(context, lines, items, bad_rows=len(bad.rows)))
+    tables = [described(connection, table) for table in tables]
+    lines = with_times(connection, tables, lines, options)
+    tables, bad = stage(context, tables, lines)
+    texts = texts_in_lines(connection, tables, lines)
+    listed: frozenset[str] = frozenset()
+    if catalogue and in_catalogue:
+        known = texts_in_catalogue(connection, described(connection, catalogue), in_catalogue, folder)
+        compare_with_catalogue(bought_items(connection), known, catalogue.shown)
+        texts, listed = merged(known, texts), frozenset(known)
+    named = bool(lines.name or (in_catalogue and in_catalogue.name))
+    items = ItemTable(texts, _levels(lines, in_catalogue), named, nested, listed)
+    return sink.take(assemble(context, lines, items, bad_rows=len(bad.rows)))
 
 
 def _levels(lines: Columns, in_catalogue: Columns | None) -> tuple[str, ...]:
