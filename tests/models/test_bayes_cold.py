@@ -1,4 +1,4 @@
-"""`bayes` asked about an item that no basket holds: the mean of its category replaces what baskets would show."""
+"""`bayes` asked about an item that no basket holds: similar items and best sellers of its category stand in for it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from neatrec.models.bayes.cold_start import (
     OWN_WEIGHT,
     RARE,
     TRUST_POWER,
-    ColdStartMeans,
     StandIns,
 )
 from neatrec.simulator import supermarket
@@ -55,13 +54,6 @@ def model(name: str = "bayes") -> Bayes:
     fitted = make_model(name, rank=32).fit(kept, Run(threads=1))
     assert isinstance(fitted, Bayes)
     return fitted
-
-
-def test_means_of_a_category_go_by_purchases() -> None:
-    vectors = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [5.0, 5.0], [0.0, 0.0]], dtype=np.float32)
-    means = ColdStartMeans(vectors, np.array([30, 10, 0, 4, 0]), np.array([0, 0, 0, 1, -1], dtype=np.int32))
-    found = means.query_vectors(vectors, np.arange(5))
-    np.testing.assert_allclose(found, [[1, 0], [0, 1], [0.75, 0.25], [5, 5], [0, 0]])
 
 
 def stand_ins_of_five() -> StandIns:
@@ -135,6 +127,10 @@ def test_a_new_item_with_a_category_alone_is_scored_by_its_best_sellers() -> Non
     count, category = np.array([30, 10, 0, 5, 0, 0]), np.array([0, 0, 0, 1, -1, 2], dtype=np.int32)
     stand_ins, table = StandIns.of(count, category), np.random.default_rng(0).random((6, 6))
     assert stand_ins.new.tolist() == [False, False, True, False, False, False]
+    asked = np.array([2, 4], dtype=np.int32)  # its category has best sellers; nothing is known of the other
+    found = stand_ins.rows(table[stand_ins.asked(asked)], asked)
+    assert found[0, 3] == pytest.approx(0.75 * table[0, 3] + 0.25 * table[1, 3], rel=1e-6)
+    assert found[1, 3] == table[4, 3]
     query = np.array([3], dtype=np.int32)
     found = stand_ins.rows(table[stand_ins.asked(query)], query)[0]
     trust = CATEGORY_WEIGHT**TRUST_POWER / NEW_DISCOUNT
@@ -200,10 +196,18 @@ def test_pairs_and_rows_of_an_item_in_no_basket_agree() -> None:
     np.testing.assert_allclose(model().score(np.full(len(every), hidden()), every), row, rtol=1e-3)
 
 
-def test_shrunk_lift_has_nothing_to_say_about_it() -> None:
+def test_shrunk_lift_has_nothing_to_say_about_an_item_in_no_basket_without_stand_ins() -> None:
     fitted = make_model("bayes").fit(toy_baskets(60))
     assert not fitted.scores_unseen_items
     assert len(fitted.rank("Saffron")) == 0
+
+
+def test_a_statistic_answers_for_an_item_in_no_basket_as_its_category_does() -> None:
+    catalog = Catalog.from_ids(["tea", "milk", "new tea"], categories=["tea", "dairy", "tea"])
+    fitted = make_model("bayes").fit(Baskets.from_lists([["tea", "milk"]] * 9 + [["milk"]], catalog=catalog))
+    assert isinstance(fitted, Bayes)
+    assert fitted.summary.prior.weights is None
+    assert fitted.rank("new tea").ids == ["milk"]
 
 
 def test_without_categories_an_item_in_no_basket_has_no_mean() -> None:
@@ -212,10 +216,3 @@ def test_without_categories_an_item_in_no_basket_has_no_mean() -> None:
     fitted = make_model("bayes", rank=2).fit(baskets)
     assert fitted.score_all([2]).shape == (1, 3)
     assert fitted.rank("never").notes == ("never is in no training basket",)
-
-
-def test_an_item_that_was_bought_keeps_its_own_vector() -> None:
-    features, bought = model().features, np.flatnonzero(model().features.counts.total > 0)
-    assert np.array_equal(features.query_vectors(bought), features.scaled[bought])
-    assert not features.scaled[hidden()].any()
-    assert features.query_vectors(np.array([hidden()])).any()

@@ -1,6 +1,5 @@
-"""Items that few training baskets hold, or none: bought items with similar names or vectors stand in for them.
-
-Where nothing is similar, the mean of its category replaces the vector of a query that was never bought.
+"""Items that few training baskets hold, or none: bought items with similar names or vectors stand in for them, and for
+those that nobody bought the best sellers of their category.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from neatrec.data.catalog import UNKNOWN
-from neatrec.models.bayes.similarity import MIN_VECTOR_COSINE, Vectors, nearest, similar_vectors, unit_vectors
+from neatrec.models.bayes.similarity import Vectors, similar_vectors
 
 Codes = npt.NDArray[np.integer[Any]]
 Scores = npt.NDArray[np.floating[Any]]
@@ -42,8 +41,10 @@ class StandIns:
     category: npt.NDArray[np.int32]
     new: npt.NDArray[np.bool_] = field(init=False, repr=False)
     """Items that nobody bought and that can be answers, shape (items,)."""
+    mixed: npt.NDArray[np.bool_] = field(init=False, repr=False)
+    """Items that others stand in for when they are asked for, shape (items,)."""
     of_query: sparse.csr_matrix = field(init=False, repr=False)
-    """`weights` with the own shares."""
+    """`weights` with the own shares, or those of its category's best sellers where nobody bought the item."""
     of_answer: sparse.csr_matrix = field(init=False, repr=False)
     """The same of answers: a new item has no scores of its own, but a part of those of its stand-ins, or of its
     category's best sellers where nothing is similar; all others have only their own."""
@@ -54,15 +55,19 @@ class StandIns:
         similar = never & (shares > 0)
         mass = np.where(similar, shares / (1 - shares) * OWN_WEIGHT, CATEGORY_WEIGHT)
         trust = np.minimum(mass, 1) ** TRUST_POWER / NEW_DISCOUNT
+        sellers = self._best_sellers()
         answers = sparse.diags(np.where(similar, trust / np.where(similar, shares, 1), 0)) @ self.weights
-        answers += sparse.diags(np.where(never & ~similar, trust, 0)) @ self._best_sellers()
+        answers += sparse.diags(np.where(never & ~similar, trust, 0)) @ sellers
         new = np.asarray(answers.sum(axis=1)).ravel() > 0
+        own = sellers + sparse.diags((sellers.getnnz(axis=1) == 0).astype(np.float32))
+        queries = self.weights + sparse.diags(1 - shares) @ own
         set_field = object.__setattr__
         set_field(self, "new", new)
-        set_field(self, "of_query", sparse.csr_matrix(self.weights + sparse.diags(1 - shares), dtype=np.float32))
+        set_field(self, "of_query", sparse.csr_matrix(queries, dtype=np.float32))
         set_field(self, "of_answer", sparse.csr_matrix(answers + sparse.diags(1.0 - new), dtype=np.float32))
         self.of_query.eliminate_zeros()
         self.of_answer.eliminate_zeros()
+        set_field(self, "mixed", self.of_query.diagonal() < 1)
 
     def _best_sellers(self) -> sparse.csr_matrix:
         """Shares of the STAND_INS best sellers of each never bought item's category in their sales, (items, items)."""
@@ -106,13 +111,12 @@ class StandIns:
 
     def asked(self, queries: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
         """The queries whose own scores `rows` needs: these and their stand-ins."""
-        mixture = self.of_query[queries]
-        return queries if mixture.nnz == len(queries) else np.unique(mixture.indices).astype(np.int32)
+        return np.unique(self.of_query[queries].indices).astype(np.int32) if self.mixed[queries].any() else queries
 
     def rows(self, scores: Scores, queries: npt.NDArray[np.int32]) -> Scores:
         """The scores of each query with every item, (queries, items), from those of the queries of `asked`."""
         mixture, each = self.of_query[queries], np.arange(len(queries))
-        if mixture.nnz > len(queries):
+        if self.mixed[queries].any():
             asked, place = np.unique(mixture.indices, return_inverse=True)
             scores[np.arange(len(asked)), asked] = 0  # an item does not go with itself
             scores = sparse.csr_matrix((mixture.data, place, mixture.indptr), (len(queries), len(asked))) @ scores
@@ -131,7 +135,7 @@ class StandIns:
         items: npt.NDArray[np.int32],
     ) -> Scores:
         """The scores of pairs by each ranking, (rankings, pairs), from a function that knows no stand-ins."""
-        mixed = np.flatnonzero((self.of_query.getnnz(axis=1)[queries] > 1) | self.new[items])
+        mixed = np.flatnonzero(self.mixed[queries] | self.new[items])
         if 0 < len(mixed) < len(queries):  # the others are spared the longer way
             plain = np.delete(np.arange(len(queries)), mixed)
             own, mixture = (self.pairs(scores_of, queries[part], items[part]) for part in (plain, mixed))
@@ -151,38 +155,3 @@ def _expanded(matrix: sparse.csr_matrix, rows: npt.NDArray[np.int32]) -> tuple[C
     """All entries of the given rows of a matrix: which of the rows, column and value."""
     found = matrix[rows]
     return np.repeat(np.arange(len(rows)), np.diff(found.indptr)), found.indices.astype(np.int32), found.data
-
-
-class ColdStartMeans:
-    """Mean vector of each category's items, weighted by purchases; zeros in the last row, for unknown categories."""
-
-    def __init__(self, vectors: Vectors, total: npt.NDArray[np.int64], category: npt.NDArray[np.int32]) -> None:
-        size = int(category.max(initial=UNKNOWN)) + 1
-        known = np.flatnonzero(category != UNKNOWN)
-        member = sparse.csr_matrix((np.ones(len(known)), (known, category[known])), shape=(len(category), size))
-        bought = member.T @ total
-        self.category, self.cold = category, total == 0
-        self.vectors = np.zeros((size + 1, vectors.shape[1]), dtype=np.float32)
-        for column in range(vectors.shape[1]):  # one at a time: all at once would be a copy in float64
-            self.vectors[:size, column] = member.T @ (vectors[:, column] * total) / np.maximum(bought, 1)
-
-    def query_vectors(self, vectors: Vectors, queries: Codes) -> Vectors:
-        """The rows of `vectors`; for queries that were never bought those of their categories."""
-        out: Vectors = vectors[queries]
-        cold = self.cold[queries]
-        out[cold] = self.vectors[self.category[queries[cold]]]
-        return out
-
-    def add_neighbours(self, neighbours: sparse.csr_matrix, unit: Vectors) -> sparse.csr_matrix:
-        """`neighbours`, with the bought items nearest to the category's mean in the rows of items never bought."""
-        means, found = unit_vectors(self.vectors), [sparse.coo_matrix(neighbours)]
-        cold = np.flatnonzero(self.cold & (self.category != UNKNOWN))
-        for code in np.unique(self.category[cold]):
-            members = np.flatnonzero((self.category == code) & ~self.cold)
-            if len(members):
-                rows = cold[self.category[cold] == code]
-                # one mean for all of them
-                _, near, values = nearest((means[code] @ unit[members].T)[None], rows[:1], members, MIN_VECTOR_COSINE)
-                cells = np.repeat(rows, len(near)), np.tile(near, len(rows))
-                found.append(sparse.coo_matrix((np.tile(values, len(rows)), cells), shape=neighbours.shape))
-        return sparse.csr_matrix(sum(found[1:], start=found[0].tocsr()), dtype=np.float32)

@@ -17,7 +17,6 @@ from scipy import sparse
 from neatrec import statistics
 from neatrec.data.baskets import BasketStream
 from neatrec.data.catalog import UNKNOWN, Catalog
-from neatrec.models.bayes.cold_start import ColdStartMeans
 from neatrec.models.bayes.counting import FeatureOptions
 from neatrec.models.bayes.similarity import (
     Vectors,
@@ -136,10 +135,6 @@ class PairFeatures:
         return unit_vectors(self.scaled)
 
     @cached_property
-    def means(self) -> ColdStartMeans:
-        return ColdStartMeans(self.scaled, self.counts.total, self.category)
-
-    @cached_property
     def popularity(self) -> Vectors:
         total = self.counts.total.astype(np.float64)
         popularity: Vectors = np.log((total + ITEM_PSEUDO) / (total.mean() + ITEM_PSEUDO)).astype(np.float32)
@@ -183,10 +178,6 @@ class PairFeatures:
         order = np.zeros_like(category_lift)
         if (before := found.directed_groups) is not None:
             order = np.log((before + ORDER_PSEUDO) / (before.T + ORDER_PSEUDO)).astype(np.float32)
-        scaled = scaled_vectors(vectors, values)
-        unit, means = unit_vectors(scaled), ColdStartMeans(scaled, counts.total, category)
-        neighbours = means.add_neighbours(vector_neighbours(unit, category), unit)
-        del scaled, unit  # made once more below, and the largest arrays beside the counts
         return cls(
             counts=counts,
             near=near,
@@ -198,7 +189,7 @@ class PairFeatures:
             category_lift=np.pad(category_lift, (0, 1)),  # the code UNKNOWN = -1 refers to the last row
             category_order=np.pad(order, (0, 1)),
             similar=catalog.similar,
-            neighbours=neighbours,
+            neighbours=vector_neighbours(unit_vectors(scaled_vectors(vectors, values)), category),
             directed=found.directed,
         )
 
@@ -220,10 +211,6 @@ class PairFeatures:
         """What near counts are multiplied by, so that they add up to as many records as all counts; 0: no near ones."""
         return 0.0 if self.near is None or not self.near.records else self.counts.records / self.near.records
 
-    def query_vectors(self, queries: npt.NDArray[np.integer[Any]]) -> Vectors:
-        """Scaled low-rank vectors of queries, (queries, rank)."""
-        return self.means.query_vectors(self.scaled, queries)
-
     # ---- features of chosen pairs
 
     def count_and_expected(self, queries: Codes, items: Codes, near_share: float) -> tuple[Floats, Floats]:
@@ -242,7 +229,7 @@ class PairFeatures:
         counts, similar = self.counts, self.similar
         columns: dict[str, Any] = dict.fromkeys(PRIOR_FEATURES, 0.0)
         columns["level"] = 1.0
-        left = self.query_vectors(queries) * np.sign(self.values)
+        left = self.scaled[queries] * np.sign(self.values)
         columns["low_rank"] = np.einsum("ij,ij->i", left, self.scaled[items])
         if similar is not None:
             pooled = self._pooled(similar, queries, items, similar.T.tocsr())
@@ -265,7 +252,7 @@ class PairFeatures:
         columns = {
             "log_lift": np.log(lift),
             "log_count": np.log1p(count),
-            "cosine": np.einsum("ij,ij->i", unit_vectors(self.query_vectors(queries)), self.unit[items]),
+            "cosine": np.einsum("ij,ij->i", self.unit[queries], self.unit[items]),
             "query_popularity": self.popularity[queries],
             "category_order": self.category_order[self.category[queries], self.category[items]],
             "neighbours": np.log((pooled + NEIGHBOUR_PSEUDO) / (expected + NEIGHBOUR_PSEUDO)),

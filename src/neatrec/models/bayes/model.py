@@ -126,7 +126,7 @@ class Bayes(Model):
         by_statistic = isinstance(self.own, StatisticScorer)
         self.reason = self.own.model.reason if by_statistic else Model.reason  # type: ignore[misc,union-attr]
         # statistics have no score for an item that was never bought, unless others stand in for it
-        self.scores_unseen_items = not by_statistic or self.stand_ins.weights.nnz > 0  # type: ignore[misc]
+        self.scores_unseen_items = not by_statistic or bool(self.stand_ins.new.any())  # type: ignore[misc]
 
     def _scorers(self, goals: Sequence[str]) -> dict[tuple[str, ...], PairScorer | StatisticScorer]:
         """What scores for the goals: each statistic for its own, one scorer for all others."""
@@ -183,7 +183,7 @@ class Bayes(Model):
         """Items bought with each query or with items like it, (start, items): where its best are mostly found."""
         features, mixture = self.features, self.stand_ins.of_query[queries]
         near = features.neighbours if features.similar is None else features.neighbours + features.similar
-        few = sparse.diags((mixture.getnnz(axis=1) > 1).astype(np.float32))  # their stand-ins are like them already
+        few = sparse.diags(self.stand_ins.mixed[queries].astype(np.float32))  # their stand-ins are like them already
         alike, counts = Matrix.of(few @ mixture + (mixture - few @ mixture) @ near), Matrix.of(features.counts.matrix)
         start = np.zeros(len(queries) + 1, dtype=np.int64)
         for _ in range(2):  # counted, then filled

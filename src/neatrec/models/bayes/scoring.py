@@ -203,7 +203,7 @@ class PairScorer:
 
     def _query_sides(self, queries: Codes) -> list[Vectors]:
         """The queries' factors of the products with `sides`."""
-        features, scaled = self.features, self.features.query_vectors(queries)
+        features, scaled = self.features, self.features.scaled[queries]
         words = features.word_vectors[queries] * (features.word_values * self.tables.of_prior.words)
         return [*(np.ascontiguousarray(scaled[:, part]) for part in self.parts), words.astype(np.float32)]
 
@@ -218,7 +218,7 @@ class PairScorer:
     def _query_tables(self, queries: Codes) -> QueryTables:
         features, counts, near, tables = self.features, self.features.counts, self.near, self.tables
         records, near_records = max(counts.records, 1), max(near.records, 1)
-        length, category = np.linalg.norm(features.query_vectors(queries), axis=1), features.category[queries]
+        category = features.category[queries]
         seen, start = np.zeros(0), tables.counts.start
         offsets = np.concatenate([[0], np.cumsum(start[queries + 1] - start[queries])]).astype(np.int64)
         weights = tables.of_ranker._asdict()
@@ -235,7 +235,7 @@ class PairScorer:
                 features.similar_total[queries] / (records * NAMES_PSEUDO),
                 features.neighbour_total[queries] / (records * NEIGHBOUR_PSEUDO),
                 features.popularity[queries],
-                1.0 / np.where(length > 0, length, 1.0),
+                tables.of_item.inverse_length[queries],
                 tables.of_prior.categories * features.category_lift[category],
                 features.category_order[category],
                 seen,
