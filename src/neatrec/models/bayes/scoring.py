@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numba.np.unsafe.ndarray import to_fixed_tuple
 
 from neatrec import statistics
 from neatrec.compiled import compiled, logarithm
@@ -37,7 +38,9 @@ MIN_ROWS_PER_THREAD = 4
 PriorWeights = namedtuple("PriorWeights", list(PRIOR_FEATURES))  # type: ignore[misc]
 """A float32 weight per feature, by name: what compiled code reads."""
 RankerWeights = namedtuple("RankerWeights", list(RANKER_FEATURES))  # type: ignore[misc]
-"""Float32 weights of each feature, one per ranker."""
+"""The same of one ranker."""
+RANKER_SIZE = len(RANKER_FEATURES)
+OF_SIGNIFICANCE = np.array(["significance" in name.split("_x_") for name in RANKER_FEATURES])
 ONE, ZERO = np.float32(1.0), np.float32(0.0)
 
 
@@ -86,8 +89,8 @@ class ModelTables(NamedTuple):
     """PriorWeights."""
     level: Vectors
     """Of the log-odds, one per ranker."""
-    of_ranker: Any
-    """RankerWeights."""
+    of_ranker: Vectors
+    """Their weights, (rankers, RANKER_FEATURES)."""
 
 
 class QueryTables(NamedTuple):
@@ -221,8 +224,7 @@ class PairScorer:
         category = features.category[queries]
         seen, start = np.zeros(0), tables.counts.start
         offsets = np.concatenate([[0], np.cumsum(start[queries + 1] - start[queries])]).astype(np.int64)
-        weights = tables.of_ranker._asdict()
-        if any(weight.any() for name, weight in weights.items() if "significance" in name.split("_x_")):
+        if tables.of_ranker[:, OF_SIGNIFICANCE].any():
             rows, query = counts.matrix[queries], np.repeat(queries, np.diff(offsets))
             g2 = statistics.signed_llr(rows.data, counts.total[query], counts.total[rows.indices], counts.records)
             seen = np.log1p(np.maximum(g2, 0.0))
@@ -243,11 +245,11 @@ class PairScorer:
         )
 
 
-def _ranker_weights(rankings: Sequence[Sequence[OddsRanker]]) -> tuple[Vectors, Any]:
-    """The levels of all rankers, and their RankerWeights."""
-    rankers = list(chain.from_iterable(rankings))
-    weights = np.array([ranker.weights for ranker in rankers], dtype=np.float32).T
-    return np.array([ranker.level for ranker in rankers], dtype=np.float32), RankerWeights(*weights)
+def _ranker_weights(rankings: Sequence[Sequence[OddsRanker]]) -> tuple[Vectors, Vectors]:
+    """The levels of all rankers, and their weights."""
+    both = np.array([ranker.to_array() for ranker in chain.from_iterable(rankings)], dtype=np.float32)
+    level, weights = _float32(both[:, 0], both[:, 1:])
+    return level, weights
 
 
 def _float32(*columns: npt.NDArray[Any]) -> list[Vectors]:
@@ -340,8 +342,7 @@ def score_queries(queries, pairs, of_query, tables, out):  # type: ignore[no-unt
         add_own_counts(r, q, of_query, tables, (around, count, blended, certain))
         sums = positive[part], negative[part], words[part], around[v] if len(items) else around
         fill_unseen(r, chosen(v, tables.of_item) if len(items) else tables.of_item, sums, of_query, tables, features)
-        rank_unseen(of_query.popularity[r], features, tables, out[:, part])
-        rank_seen(v, (count, blended, certain), features, tables, out[:, part])
+        rank(v, of_query.popularity[r], (count, blended, certain), features, tables, out[:, part])
         clear_pooled_counts(q, tables.neighbours, counts, around)
         for place in range(counts.start[q], counts.start[q + 1]):
             i = counts.item[place]
@@ -403,46 +404,39 @@ def fill_unseen(r, of_item, sums, of_query, tables, out):  # type: ignore[no-unt
 
 
 @compiled
-def rank_unseen(popularity, features, tables, out):  # type: ignore[no-untyped-def]
-    """Log-odds by each ranker as if no pair had been seen; popularity: that of the query."""
-    w = tables.of_ranker
-    for ranker in range(len(out)):
-        of_popular, of_popular_2 = w.query_popularity[ranker], w.query_popularity_x_query_popularity[ranker]
-        level = tables.level[ranker] + popularity * (of_popular + of_popular_2 * popularity)
-        cosine, neighbours, order = w.cosine[ranker], w.neighbours[ranker], w.category_order[ranker]
-        of_lift, of_expected = w.log_lift[ranker], w.log_expected[ranker]
-        of_lift_2, of_both = w.log_lift_x_log_lift[ranker], w.log_lift_x_log_expected[ranker]
-        of_expected_2 = w.log_expected_x_log_expected[ranker]
-        row = out[ranker]
-        for n in range(len(row)):
-            lift, expected = features.log_lift[n], features.log_expected[n]
-            score = level + order * features.category_order[n] + cosine * features.cosine[n]
-            score += lift * (of_lift + of_lift_2 * lift + of_both * expected)
-            score += expected * (of_expected + of_expected_2 * expected)
-            row[n] = score + neighbours * features.neighbours[n]
+def log_odds(w, lift, count, significance, expected):  # type: ignore[no-untyped-def]
+    """What the features of a pair's counts and their products contribute to its log-odds; w: RankerWeights."""
+    score = lift * (w.log_lift + w.log_lift_x_log_lift * lift + w.log_lift_x_log_count * count)
+    score += lift * (w.log_lift_x_significance * significance + w.log_lift_x_log_expected * expected)
+    score += count * (w.log_count + w.log_count_x_log_count * count + w.log_count_x_significance * significance)
+    score += count * w.log_count_x_log_expected * expected
+    score += significance * (w.significance + w.significance_x_significance * significance)
+    score += significance * w.significance_x_log_expected * expected
+    return score + expected * (w.log_expected + w.log_expected_x_log_expected * expected)
 
 
 @compiled
-def rank_seen(items, sums, features, tables, out):  # type: ignore[no-untyped-def]
-    """Add what the counts of seen pairs contribute; sums: counts, blended counts, significance, each (items,)."""
-    w, (times, blended, significance) = tables.of_ranker, sums
+def rank(items, popularity, seen, features, tables, out):  # type: ignore[no-untyped-def]
+    """Log-odds by each ranker, out: (rankers, pairs); popularity: that of the query.
+
+    seen: counts, blended counts and significance, each (items,).
+    """
+    times, blended, significance = seen
+    for ranker in range(len(out)):
+        w: Any = RankerWeights(*to_fixed_tuple(tables.of_ranker[ranker], RANKER_SIZE))
+        row = out[ranker]
+        level = popularity * (w.query_popularity + w.query_popularity_x_query_popularity * popularity)
+        level += tables.level[ranker]
+        for n in range(len(row)):
+            score = level + w.category_order * features.category_order[n] + w.cosine * features.cosine[n]
+            score += w.neighbours * features.neighbours[n]
+            row[n] = score + log_odds(w, features.log_lift[n], ZERO, ZERO, features.log_expected[n])
     for n in range(len(items)):
         v = items[n]
         if times[v] > ZERO:
+            lift, expected, count = features.log_lift[n], features.log_expected[n], np.log1p(times[v])
             more = np.log1p(blended[v] / (tables.k * np.exp(features.log_prior[n])))
-            count, certain, expected = np.log1p(times[v]), significance[v], features.log_expected[n]
-            lift = features.log_lift[n] + more
             for ranker in range(len(out)):
-                score = more * (w.log_lift[ranker] + w.log_lift_x_log_lift[ranker] * (lift + features.log_lift[n]))
-                score += more * w.log_lift_x_log_expected[ranker] * expected
-                score += count * (
-                    w.log_count[ranker]
-                    + w.log_lift_x_log_count[ranker] * lift
-                    + w.log_count_x_log_count[ranker] * count
-                )
-                score += count * (
-                    w.log_count_x_significance[ranker] * certain + w.log_count_x_log_expected[ranker] * expected
-                )
-                score += certain * (w.significance[ranker] + w.log_lift_x_significance[ranker] * lift)
-                score += certain * (w.significance_x_significance[ranker] * certain)
-                out[ranker, n] += score + certain * w.significance_x_log_expected[ranker] * expected
+                w = RankerWeights(*to_fixed_tuple(tables.of_ranker[ranker], RANKER_SIZE))
+                unseen = log_odds(w, lift, ZERO, ZERO, expected)
+                out[ranker, n] += log_odds(w, lift + more, count, significance[v], expected) - unseen
