@@ -24,14 +24,12 @@ from neatrec.models.bayes.counting import FeatureOptions, PairCollector
 from neatrec.models.bayes.features import CatalogFeatures
 from neatrec.models.bayes.similarity import (
     character_pieces,
-    common_words,
     log_lifts,
     low_rank_factors,
     row_blocks,
     similar_names,
     unit_vectors,
     vector_neighbours,
-    word_table,
     words_of,
 )
 from neatrec.models.counts import PairCounts
@@ -84,9 +82,9 @@ def test_the_rarest_pairs_are_dropped_and_no_others(
     carts: list[list[int]], most: int, ordered: bool, once: bool
 ) -> None:
     counting, baskets = CountOptions(directed=False, once_per_customer=once), baskets_of(carts, ordered=ordered)
-    members = CatalogFeatures.of(CATALOG).members()
+    category = CatalogFeatures.of(CATALOG).category
     options = FeatureOptions(counting, ordered, max_pairs=most, threads=1)
-    found = options.count(baskets, members)
+    found = options.count(baskets, category)
     whole = plain(carts, once=once, directed=False)
     least = least_of(whole, most)
     assert found.counts.least == least
@@ -94,16 +92,16 @@ def test_the_rarest_pairs_are_dropped_and_no_others(
     assert found.counts.matrix.has_sorted_indices
     np.testing.assert_array_equal(found.counts.total, whole.sum(axis=0))
     assert found.counts.records == whole.sum()
-    member = np.eye(CATEGORY[-1] + 1)[CATEGORY]
-    np.testing.assert_array_equal(found.groups[0], member.T @ whole @ member)
+    member = np.eye(CATEGORY[-1] + 2)[CATEGORY]
+    np.testing.assert_array_equal(found.of_categories, member.T @ whole @ member)
     if not ordered:
         assert found.directed is None
-        assert found.directed_groups is None
+        assert found.directed_categories is None
         return
     assert found.directed is not None
     ways = plain(carts, once=once, directed=True)
     np.testing.assert_array_equal(found.directed.toarray(), np.where(whole >= least, ways, 0))
-    np.testing.assert_array_equal(found.directed_groups, member.T @ ways @ member)
+    np.testing.assert_array_equal(found.directed_categories, member.T @ ways @ member)
     near = replace(options, counting=replace(counting, window=1)).count_near(baskets, found)
     assert near is not None
     narrow = plain(carts, once=once, directed=False, window=1)
@@ -129,7 +127,7 @@ def test_how_pairs_are_cut_into_blocks_does_not_matter(seed: int, most: int, siz
     query, item = np.triu_indices(20, k=1)
     shuffled = rng.permutation(len(query))
     times = rng.geometric(0.4, len(query))
-    collector = PairCollector(most, [])
+    collector = PairCollector(most)
     for start in range(0, len(query), size):
         part = shuffled[start : start + size]
         codes = query[part].astype(np.int32), item[part].astype(np.int32)
@@ -149,17 +147,18 @@ def test_collectors_of_two_processes_make_one(seed: int, most: int, cut: int, on
     rng = np.random.default_rng(seed)
     query, item = np.triu_indices(20, k=1)
     times = np.sort(rng.geometric(0.4, len(query)))[:: rng.choice([-1, 1])]
-    groups = [sparse.csr_matrix(np.eye(20)[:, :4])]
-    whole, together = PairCollector(most, groups), PairCollector(most, groups)
+    category = (np.arange(20) % 5 - 1).astype(np.int32)
+    whole, together = PairCollector(most, category=category), PairCollector(most, category=category)
     for collector, parts in ((whole, [slice(None)]), (together, [slice(cut), slice(cut, None)])):
-        one = PairCollector(most, groups)
+        one = PairCollector(most, category=category)
         for part in parts:
-            one = one if one_process else PairCollector(most, groups)
+            one = one if one_process else PairCollector(most, category=category)
             codes = query[part].astype(np.int32), item[part].astype(np.int32)
             one(PairBlock(*codes, times[part].astype(np.int64)), None)  # type: ignore[arg-type]
             collector.add_collected(one.collected())
     assert together.min_count == whole.min_count
-    np.testing.assert_array_equal(together.groups[0], whole.groups[0])
+    np.testing.assert_array_equal(together.of_categories, whole.of_categories)
+    assert whole.of_categories.sum() == times.sum()
     found, wanted = (collector.matrices(20, directed=False)[0].toarray() for collector in (together, whole))
     np.testing.assert_array_equal(found, wanted)
 
@@ -168,17 +167,17 @@ def test_collectors_of_two_processes_make_one(seed: int, most: int, cut: int, on
 def test_every_engine_brings_the_same_pairs(directed: bool) -> None:
     found = []
     for engine in ("memory", "disk"):
-        collector = PairCollector(60, CatalogFeatures.of(toy_catalog()).members())
+        collector = PairCollector(60, category=CatalogFeatures.of(toy_catalog()).category)
         count(toy_baskets(), CountOptions(directed=directed), keep=collector, engine=engine, threads=1)
         tables = [matrix.toarray() for matrix in collector.matrices(22, directed=directed) if matrix is not None]
-        found.append((collector.min_count, *collector.groups, *tables))
+        found.append((collector.min_count, collector.of_categories, *tables))
     assert found[0][0] > 1
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 def test_counts_beyond_32_bits_are_held_in_64() -> None:
-    collector = PairCollector(None, [])
+    collector = PairCollector(None)
     codes = np.array([0, 1], dtype=np.int32), np.array([2, 0], dtype=np.int32)
     block = PairBlock(*codes, np.array([2**31 - 1, 4]), np.array([7, 0]))
     collector(block, None)  # type: ignore[arg-type]
@@ -237,7 +236,7 @@ def test_words_of_a_name_in_any_language(name: str | None, words: list[str]) -> 
 
 def similar_of(names: Sequence[str | None], categories: Sequence[str | None] | None = None) -> np.ndarray:
     catalog = Catalog.from_ids([str(code) for code in range(len(names))], categories=categories)
-    found = similar_names([words_of(name) for name in names], catalog.category_of())
+    found = similar_names(names, catalog.category_of())
     assert found is not None
     return found.toarray()
 
@@ -249,7 +248,7 @@ def test_names_are_similar_within_their_category() -> None:
     np.testing.assert_allclose(similar, similar.T, rtol=1e-6)
     assert similar[0, 1] > 0.25**2
     assert similar[0, 2] == similar[0, 3] == similar[4, 0] == 0
-    assert similar_names([[], []], np.zeros(2, dtype=np.int32)) is None
+    assert similar_names([None, "12"], np.zeros(2, dtype=np.int32)) is None
 
 
 def test_an_item_without_category_is_compared_with_all() -> None:
@@ -281,15 +280,6 @@ def test_compiled_neighbours_equal_the_cosines() -> None:
             cosine[row][~kept[row]] <= max(similarity.MIN_NAME_COSINE, np.sqrt(similar[row][kept[row]].min()))
         ).all()
         assert kept[row].sum() <= similarity.NEIGHBOURS
-
-
-def test_a_word_of_few_items_is_left_out() -> None:
-    table = word_table([words_of(name) for name in ["Red Soup"] * 5 + ["Blue Soup"]])
-    assert table is not None
-    common = common_words(table)
-    assert common is not None
-    np.testing.assert_allclose(common.toarray(), [[0.5, 0.5]] * 5 + [[0.0, 1.0]])
-    assert word_table([[], []]) is None
 
 
 def test_factors_give_back_a_matrix_of_low_rank() -> None:

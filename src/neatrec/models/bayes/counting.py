@@ -1,14 +1,14 @@
 """Pair counts with a bounded number of pairs: beyond `max_pairs` the rarest pairs are dropped.
 
 Pairs arrive in blocks. When more than `max_pairs` are held, all pairs below the smallest count that makes the rest fit
-are dropped, now and later, so the result does not depend on the blocks. Totals, and the counts of groups of items
-(categories, words), are those of all pairs.
+are dropped, now and later, so the result does not depend on the blocks. Totals, and the counts of categories, are those
+of all pairs.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from neatrec.compiled import compiled
 from neatrec.cooccurrence import CountOptions, Margins, PairBlock, count
 from neatrec.cooccurrence.expected_counts import StratifiedExpected, unexplained
 from neatrec.data.baskets import BasketStream, as_shards
+from neatrec.data.catalog import UNKNOWN
 from neatrec.models.counts import PairCounts, whole_totals
 
 Array = npt.NDArray[Any]
@@ -37,10 +38,10 @@ class BoundedCounts(NamedTuple):
     directed: sparse.csr_matrix | None
     """Of the same pairs, the times with the row's item first in the cart; None where carts have no order, or nobody
     asked."""
-    groups: list[Floats]
-    """For each membership matrix, the times together of each two groups, symmetric, shape (groups, groups)."""
-    directed_groups: Floats | None
-    """The same for the first membership matrix with the row's group first; None where carts have no order."""
+    of_categories: Floats
+    """Times together of each two categories, symmetric, (categories + 1, categories + 1), the last for UNKNOWN."""
+    directed_categories: Floats | None
+    """The same with the row's category first; None where carts have no order."""
     within: StratifiedExpected | None
     """What counts were lowered by; None without strata."""
 
@@ -51,18 +52,19 @@ class PairCollector:
     def __init__(
         self,
         max_pairs: int | None,
-        members: Sequence[sparse.csr_matrix],
         *,
+        category: Array | None = None,
         only: PairCounts | None = None,
         within: StratifiedExpected | None = None,
     ) -> None:
-        """`members`: ones of shape (items, groups), whose group counts are summed; `only`: collect no other pairs;
-        `within`: what strata explain of a count is taken off."""
-        self.max_pairs, self.members, self.only, self.within = max_pairs, members, only, within
+        """`category`: codes of shape (items,), whose counts are summed; `only`: collect no other pairs; `within`: what
+        strata explain of a count is taken off."""
+        self.max_pairs, self.category, self.only, self.within = max_pairs, category, only, within
         self.min_count = 1
         self.blocks: list[tuple[Array, Array, Array, Array]] = []
         """Query, item, times in this order, times in the other order; query < item."""
-        self.groups = [np.zeros((table.shape[1], table.shape[1])) for table in members]
+        size = 0 if category is None else int(category.max(initial=UNKNOWN)) + 2
+        self.of_categories = np.zeros((size, size))
         self._held = 0
 
     def __call__(self, block: PairBlock, margins: Margins) -> npt.NDArray[np.bool_]:
@@ -72,8 +74,8 @@ class PairCollector:
         if (within := self.within) is not None:
             lower = [None if x is None else within.lowered(x, block.query, block.item) for x in block.columns[2:4]]
             block = PairBlock(block.query, block.item, *lower)  # type: ignore[arg-type]
-        for table, groups in zip(self.members, self.groups, strict=True):
-            add_groups(block.query, block.item, block.count, table.indptr, table.indices, groups)
+        if self.category is not None:
+            add_by_category(block.query, block.item, block.count, self.category, self.of_categories)
         once = block.where(mine)
         if self.only is not None:
             once = once.where(self.only.of_pairs(once.query, once.item) > 0)
@@ -82,16 +84,14 @@ class PairCollector:
 
     def collected(self) -> Any:
         """What it has collected since it was asked last, for `add_collected` of another process."""
-        found = self.min_count, self.blocks, self.groups
-        self.blocks, self._held = [], 0
-        self.groups = [np.zeros_like(table) for table in self.groups]
+        found = self.min_count, self.blocks, self.of_categories
+        self.blocks, self._held, self.of_categories = [], 0, np.zeros_like(self.of_categories)
         return found
 
     def add_collected(self, found: Any) -> None:
         """Take over what a collector of other pairs has."""
-        min_count, blocks, groups = found
-        for table, more in zip(self.groups, groups, strict=True):
-            table += more
+        min_count, blocks, of_categories = found
+        self.of_categories += of_categories
         if min_count > self.min_count:
             self._drop_below(min_count)
         self._hold(blocks)
@@ -144,27 +144,25 @@ class FeatureOptions:
     strata: tuple[str, ...] = ()
     """What these explain of a count is taken off."""
 
-    def count(
-        self, baskets: BasketStream, members: Sequence[sparse.csr_matrix] = (), *, directed: bool = True
-    ) -> BoundedCounts:
-        """Counts of undirected pairs; `directed`: also of each order, where carts have one."""
+    def count(self, baskets: BasketStream, category: Array | None = None, *, directed: bool = True) -> BoundedCounts:
+        """Counts of undirected pairs, and of categories (codes of the items) if given; `directed`: also of each order,
+        where carts have one.
+        """
         within = unexplained(as_shards(baskets), self.strata, self.counting)
         # a customer who bought a pair in both orders counts once without order and once in each order
         separately = self.ordered and self.counting.once_per_customer
-        collector = PairCollector(self.max_pairs, members, within=within)
+        collector = PairCollector(self.max_pairs, category=category, within=within)
         total = self._collect(baskets, collector, directed=self.ordered and not separately)
         if collector.min_count > 1:
             log.info("more than %d pairs: pairs with a count below %d are dropped", self.max_pairs, collector.min_count)
         matrix, one_way = collector.matrices(len(total), directed=self.ordered and directed)
-        counts, groups = PairCounts(matrix, total, collector.min_count), collector.groups
-        if separately and (directed or members):
-            collector = PairCollector(None, members[:1], only=counts, within=within)
+        counts, of_categories = PairCounts(matrix, total, collector.min_count), collector.of_categories
+        if separately and (directed or category is not None):
+            collector = PairCollector(None, category=category, only=counts, within=within)
             self._collect(baskets, collector, directed=True)
             one_way = collector.matrices(len(total), directed=True)[1] if directed else None
-        directed_groups = collector.groups[0].copy() if self.ordered and members else None
-        for table in groups:
-            table += table.T.copy()
-        return BoundedCounts(counts, one_way, groups, directed_groups, within)
+        by_order = collector.of_categories if self.ordered else None
+        return BoundedCounts(counts, one_way, of_categories + of_categories.T, by_order, within)
 
     def count_near(self, baskets: BasketStream, found: BoundedCounts) -> PairCounts | None:
         """Those of the pairs found that are near in the cart; None where carts have no order."""
@@ -174,7 +172,7 @@ class FeatureOptions:
         near = replace(counting, window=min(NEAR_DISTANCE, counting.window or NEAR_DISTANCE))
         # weighted counts are rounded by direction: a near pair may be left of a pair that is not
         dropped = least > 1 or found.within is not None or counting.half_life is not None
-        collector = PairCollector(None, (), only=found.counts if dropped else None, within=found.within)
+        collector = PairCollector(None, only=found.counts if dropped else None, within=found.within)
         total = replace(self, counting=near)._collect(baskets, collector, directed=False)
         return PairCounts(collector.matrices(len(total), directed=False)[0], total, least)
 
@@ -198,13 +196,10 @@ def _ascending(block: PairBlock) -> tuple[Array, Array, Array, Array]:
 
 
 @compiled
-def add_groups(query, item, times, start, group, out):  # type: ignore[no-untyped-def]
-    """Add each pair's count to the groups of its query and of its item, out: (groups, groups).
+def add_by_category(query, item, times, category, out):  # type: ignore[no-untyped-def]
+    """Add each pair's count to its two categories, out: (categories + 1, categories + 1), the last for UNKNOWN.
 
-    start, group: the groups of each item. Whole numbers in float64: the order of the pairs does not matter.
+    Whole numbers in float64: the order of the pairs does not matter.
     """
     for pair in range(len(query)):
-        q, v = query[pair], item[pair]
-        for one in range(start[q], start[q + 1]):
-            for other in range(start[v], start[v + 1]):
-                out[group[one], group[other]] += times[pair]
+        out[category[query[pair]], category[item[pair]]] += times[pair]

@@ -20,15 +20,12 @@ from neatrec.data.catalog import UNKNOWN, Catalog
 from neatrec.models.bayes.counting import FeatureOptions
 from neatrec.models.bayes.similarity import (
     Vectors,
-    common_words,
     log_lifts,
     low_rank_factors,
     scaled_vectors,
     similar_names,
     unit_vectors,
     vector_neighbours,
-    word_table,
-    words_of,
 )
 from neatrec.models.counts import PairCounts
 
@@ -40,7 +37,6 @@ PRIOR_FEATURES = {
     "low_rank": "low-rank reconstruction of the log-lifts of all pairs",
     "similar_names": "log-lift of the pooled counts of items with similar names, of query and item",
     "categories": "log-lift of the two categories",
-    "words": "mean log-lift of the word pairs of the two names, by few factors",
     "item_popularity": "log of the item's total over the mean total",
 }
 """Features of the log of the prior mean of a pair's lift; 0 where the catalogue does not provide one."""
@@ -61,9 +57,8 @@ PRODUCTS = {f"{one}_x_{two}": (one, two) for place, one in enumerate(CURVED) for
 PRODUCTS["query_popularity_x_query_popularity"] = "query_popularity", "query_popularity"
 RANKER_FEATURES |= {name: f"{one} times {two}" for name, (one, two) in PRODUCTS.items()}
 
-WORD_RANK = 32
 MAX_CATEGORIES = 3_000
-NAMES_PSEUDO, CATEGORY_PSEUDO, WORD_PSEUDO, ITEM_PSEUDO = 3.0, 10.0, 20.0, 10.0
+NAMES_PSEUDO, CATEGORY_PSEUDO, ITEM_PSEUDO = 3.0, 10.0, 10.0
 ORDER_PSEUDO, NEIGHBOUR_PSEUDO, EXPECTED_PSEUDO = 20.0, 1.0, 0.02
 """Counts added to both sides of a ratio before its logarithm."""
 QUERY_BLOCK = 64
@@ -76,7 +71,6 @@ class CatalogFeatures:
 
     category: Codes
     """Codes for category pairs, shape (items,); all UNKNOWN without categories, or with too many for a table."""
-    words: sparse.csr_matrix | None
     similar: sparse.csr_matrix | None
 
     @classmethod
@@ -84,19 +78,8 @@ class CatalogFeatures:
         category = catalog.category_of() if catalog.levels else np.full(len(catalog), UNKNOWN, dtype=np.int32)
         if category.max(initial=UNKNOWN) >= MAX_CATEGORIES:
             category = np.full(len(catalog), UNKNOWN, dtype=np.int32)
-        words = [words_of(name) for name in ([] if catalog.names is None else catalog.names.to_pylist())]
-        table, similar = word_table(words), similar_names(words, category)
-        if similar is not None and similar.nnz <= len(catalog):
-            similar = None
-        return cls(category, None if table is None else common_words(table), similar)
-
-    def members(self) -> list[sparse.csr_matrix]:
-        """Which item is of which category, and which has which word, where there are words: ones, (items, groups)."""
-        size = int(self.category.max(initial=UNKNOWN)) + 1
-        known = np.flatnonzero(self.category != UNKNOWN)
-        shape = (len(self.category), size)
-        of_category = sparse.csr_matrix((np.ones(len(known)), (known, self.category[known])), shape=shape)
-        return [of_category] if self.words is None else [of_category, self.words.astype(bool).astype(np.float32)]
+        similar = None if catalog.names is None else similar_names(catalog.names.to_pylist(), category)
+        return cls(category, None if similar is None or similar.nnz <= len(catalog) else similar)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,8 +92,6 @@ class PairFeatures:
     vectors: Vectors
     """Low-rank vectors of the items, (items, rank), and the values of the factors, (rank,)."""
     values: Vectors
-    word_vectors: Vectors
-    word_values: Vectors
     category: Codes
     category_lift: Vectors
     """Log-lift of category pairs, (categories + 1, categories + 1): zeros in the last row and column, for UNKNOWN."""
@@ -165,29 +146,18 @@ class PairFeatures:
         directed: bool = False,
     ) -> PairFeatures:
         """The features of `baskets`."""
-        members, category = catalog.members(), catalog.category
-        found = options.count(baskets, members, directed=directed)
+        category = catalog.category
+        found = options.count(baskets, category, directed=directed)
         counts, near = found.counts, options.count_near(baskets, found)  # before the vectors take their memory
         vectors, values = low_rank_factors(log_lifts(counts, options.min_pair_count), options.rank, rng)
-        words = np.zeros((len(category), WORD_RANK), dtype=np.float32), np.zeros(WORD_RANK, dtype=np.float32)
-        if catalog.words is not None:
-            lift = _log_lift(found.groups[1], members[1].T @ counts.total, counts.records, WORD_PSEUDO)
-            word_vectors, word_values = low_rank_factors(lift, WORD_RANK, rng)
-            words = np.asarray(catalog.words @ word_vectors, dtype=np.float32), word_values
-        category_lift = _log_lift(found.groups[0], members[0].T @ counts.total, counts.records, CATEGORY_PSEUDO)
-        order = np.zeros_like(category_lift)
-        if (before := found.directed_groups) is not None:
-            order = np.log((before + ORDER_PSEUDO) / (before.T + ORDER_PSEUDO)).astype(np.float32)
         return cls(
             counts=counts,
             near=near,
             vectors=vectors,
             values=values,
-            word_vectors=words[0],
-            word_values=words[1],
             category=category,
-            category_lift=np.pad(category_lift, (0, 1)),  # the code UNKNOWN = -1 refers to the last row
-            category_order=np.pad(order, (0, 1)),
+            category_lift=_category_lift(found.of_categories, category, counts),
+            category_order=_category_order(found.of_categories, found.directed_categories),
             similar=catalog.similar,
             neighbours=vector_neighbours(unit_vectors(scaled_vectors(vectors, values)), category),
             directed=found.directed,
@@ -201,7 +171,6 @@ class PairFeatures:
             "low_rank": self.values.any(),
             "similar_names": self.similar is not None,
             "categories": self.category_lift.any(),
-            "words": self.word_values.any(),
             "item_popularity": self.popularity.any(),
         }
         return np.array([bool(found[name]) for name in PRIOR_FEATURES])
@@ -236,8 +205,6 @@ class PairFeatures:
             expected = counts.expected(self.similar_total[queries], self.similar_total[items])
             columns["similar_names"] = np.log((pooled + NAMES_PSEUDO) / (expected + NAMES_PSEUDO))
         columns["categories"] = self.category_lift[self.category[queries], self.category[items]]
-        left = self.word_vectors[queries] * self.word_values
-        columns["words"] = np.einsum("ij,ij->i", left, self.word_vectors[items])
         columns["item_popularity"] = self.popularity[items]
         return _stacked(columns, len(queries)).astype(np.float32)
 
@@ -280,7 +247,19 @@ def _stacked(columns: dict[str, Any], pairs: int) -> Floats:
     return np.stack([np.broadcast_to(column, pairs) for column in columns.values()], axis=1).astype(np.float64)
 
 
-def _log_lift(together: Floats, total: npt.NDArray[Any], records: int, pseudo: float) -> Vectors:
-    """log((C + pseudo) / (E + pseudo)) of groups of items, shape (groups, groups)."""
-    expected = np.outer(total, total) / max(records, 1)
-    return np.log((together + pseudo) / (expected + pseudo)).astype(np.float32)
+def _category_lift(together: Floats, category: Codes, counts: PairCounts) -> Vectors:
+    """log((C + pseudo) / (E + pseudo)) of categories, of the shape of `together`; 0 where one of them is UNKNOWN."""
+    total = np.bincount(category % len(together), counts.total, minlength=len(together))
+    expected = np.outer(total, total) / max(counts.records, 1)
+    lift: Vectors = np.log((together + CATEGORY_PSEUDO) / (expected + CATEGORY_PSEUDO)).astype(np.float32)
+    lift[UNKNOWN], lift[:, UNKNOWN] = 0.0, 0.0
+    return lift
+
+
+def _category_order(together: Floats, before: Floats | None) -> Vectors:
+    """Log of times before over times after of categories; 0 without cart order, and where one of them is UNKNOWN."""
+    if before is None:
+        return np.zeros_like(together, dtype=np.float32)
+    order: Vectors = np.log((before + ORDER_PSEUDO) / (before.T + ORDER_PSEUDO)).astype(np.float32)
+    order[UNKNOWN], order[:, UNKNOWN] = 0.0, 0.0
+    return order

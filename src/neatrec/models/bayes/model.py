@@ -35,8 +35,6 @@ BLOCK_NUMBERS = 4_000_000
 DENSE = {
     "vectors": ("items", "rank"),
     "values": ("rank",),
-    "word_vectors": ("items", "word rank"),
-    "word_values": ("word rank",),
     "category": ("items",),
     "category_lift": ("categories", "categories"),
     "category_order": ("categories", "categories"),

@@ -29,9 +29,15 @@ OLD_RANKER = (
 
 def upgraded(arrays: Arrays) -> Arrays:
     """The arrays as today's version writes them; those of today's version are returned as they are."""
+    if "weights" in arrays:
+        arrays = _renamed(arrays)
+    prior_array = arrays["prior"]
+    if len(prior_array) == 2 + len(OLD_PRIOR):
+        weights = _reordered(prior_array[2:], OLD_PRIOR, list(PRIOR_FEATURES))
+        arrays = {**arrays, "prior": np.concatenate([prior_array[:2], weights])}
     if "rankings" in arrays:
         return arrays
-    out = dict(arrays) if "weights" not in arrays else _renamed(arrays)
+    out = dict(arrays)
     prior, gains = Prior.from_array(out["prior"]), out["fit_summary"].tolist()
     found = (out.pop(name) for name in ("lift_ranker", "sure_ranker"))
     lift, evidence = (OddsRanker.from_array(weights) if len(weights) else None for weights in found)
@@ -56,8 +62,7 @@ def _renamed(arrays: Arrays) -> dict[str, npt.NDArray[Any]]:
     for name, array in arrays.items():
         first, _, rest = name.partition("_")
         out[RENAMED.get(name) or (f"{RENAMED[first]}_{rest}" if first in RENAMED else name)] = array
-    prior = out.pop("weights")
-    out["prior"] = np.concatenate([prior[:2], _reordered(prior[2:], OLD_PRIOR, list(PRIOR_FEATURES))])
+    out["prior"] = out.pop("weights")
     for new, old in (("lift_ranker", "ranking"), ("sure_ranker", "sure_ranking")):
         found = out.pop(old, np.zeros(0))
         out[new] = np.concatenate([found[:1], _reordered(found[1:], OLD_RANKER, list(RANKER_FEATURES))])

@@ -157,7 +157,7 @@ class PairScorer:
         )
         self.ends = [0, *accumulate(map(len, rankings))]
         self.parts = features.values > 0, features.values < 0
-        self.sides = [np.ascontiguousarray(features.scaled[:, part]) for part in self.parts] + [features.word_vectors]
+        self.sides = [np.ascontiguousarray(features.scaled[:, part]) for part in self.parts]
 
     def with_rankings(self, rankings: Sequence[Sequence[OddsRanker]]) -> PairScorer:
         """The same features and prior, ranked otherwise."""
@@ -206,9 +206,8 @@ class PairScorer:
 
     def _query_sides(self, queries: Codes) -> list[Vectors]:
         """The queries' factors of the products with `sides`."""
-        features, scaled = self.features, self.features.scaled[queries]
-        words = features.word_vectors[queries] * (features.word_values * self.tables.of_prior.words)
-        return [*(np.ascontiguousarray(scaled[:, part]) for part in self.parts), words.astype(np.float32)]
+        scaled = self.features.scaled[queries]
+        return [np.ascontiguousarray(scaled[:, part]) for part in self.parts]
 
     def _scores(self, queries: Codes, offsets: Any, items: Codes, products: list[Vectors]) -> Vectors:
         """Of each query with its items, (rankings, pairs); see `score_queries`."""
@@ -312,10 +311,10 @@ def score_queries(queries, pairs, of_query, tables, out):  # type: ignore[no-unt
     """Log-scores of each query with its items, out: (rankers, pairs).
 
     pairs: where each query's pairs start, and the end of all; their items, or none where each query has all items, in
-    order; products of their low-rank vectors over the factors above 0 and over those below 0 (their difference is the
-    low-rank feature, their sum over the lengths the cosine), and of their word vectors, weighted.
+    order; products of their low-rank vectors over the factors above 0 and over those below 0: their difference is the
+    low-rank feature, their sum over the lengths the cosine.
     """
-    offsets, items, (positive, negative, words) = pairs
+    offsets, items, (positive, negative) = pairs
     counts, similar, size = tables.counts, tables.similar, len(tables.of_item.category)
     every = np.arange(0 if len(items) else size).astype(np.int32)
     # these take memory where they are used
@@ -340,7 +339,7 @@ def score_queries(queries, pairs, of_query, tables, out):  # type: ignore[no-unt
             clear_pooled_counts(q, similar, counts, reached)
         add_pooled_counts(q, tables.neighbours, counts, around)
         add_own_counts(r, q, of_query, tables, (around, count, blended, certain))
-        sums = positive[part], negative[part], words[part], around[v] if len(items) else around
+        sums = positive[part], negative[part], around[v] if len(items) else around
         fill_unseen(r, chosen(v, tables.of_item) if len(items) else tables.of_item, sums, of_query, tables, features)
         rank(v, of_query.popularity[r], (count, blended, certain), features, tables, out[:, part])
         clear_pooled_counts(q, tables.neighbours, counts, around)
@@ -380,7 +379,7 @@ def fill_unseen(r, of_item, sums, of_query, tables, out):  # type: ignore[no-unt
 
     sums: products of vectors and counts of neighbours, each of shape (pairs,).
     """
-    (positive, negative, words, around), weights, k = sums, tables.of_prior, tables.k
+    (positive, negative, around), weights, k = sums, tables.of_prior, tables.k
     total, near_total, similar_total = of_query.total[r], of_query.near_total[r], of_query.similar_total[r]
     neighbour_total, inverse_length = of_query.neighbour_total[r], of_query.inverse_length[r]
     all_total, by_chance = of_query.all_total[r], np.float32(EXPECTED_PSEUDO)
@@ -391,7 +390,7 @@ def fill_unseen(r, of_item, sums, of_query, tables, out):  # type: ignore[no-unt
         out.category_order[v] = of_query.category_order[r, of_item.category[v]]
     for v in range(len(around)):
         names = logarithm((out.log_prior[v] * per_names + ONE) / (similar_total * of_item.similar_total[v] + ONE))
-        mean = of_item.prior[v] + out.log_lift[v] + words[v] + weights.similar_names * names
+        mean = of_item.prior[v] + out.log_lift[v] + weights.similar_names * names
         mean += weights.low_rank * (positive[v] - negative[v])
         mean = min(max(mean, -limit), limit)
         expected = total * of_item.total[v] + near_total * of_item.near_total[v]
@@ -423,8 +422,7 @@ def rank(items, popularity, seen, features, tables, out):  # type: ignore[no-unt
     """
     times, blended, significance = seen
     for ranker in range(len(out)):
-        w: Any = RankerWeights(*to_fixed_tuple(tables.of_ranker[ranker], RANKER_SIZE))
-        row = out[ranker]
+        w, row = RankerWeights(*to_fixed_tuple(tables.of_ranker[ranker], RANKER_SIZE)), out[ranker]
         level = popularity * (w.query_popularity + w.query_popularity_x_query_popularity * popularity)
         level += tables.level[ranker]
         for n in range(len(row)):

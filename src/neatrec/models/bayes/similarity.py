@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import groupby, pairwise
 from typing import Any
@@ -19,9 +19,6 @@ from neatrec.models.counts import PairCounts, frequent_pairs
 from neatrec.models.parallel import parallel_slices
 from neatrec.statistics.blas import one_blas_thread
 
-MAX_WORDS = 3_000
-"""Only the most frequent words are used: word pairs make a table of this number squared."""
-MIN_ITEMS_PER_WORD = 5
 PIECE, MAX_ITEMS_PER_PIECE = 3, 2_000
 """Characters of a piece of a name; over the whole catalogue commoner pieces are left out."""
 UNSPACED_SCRIPTS = ("CJK", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
@@ -83,43 +80,32 @@ def character_pieces(word: str) -> list[str]:
     return [marked[place : place + PIECE] for place in range(len(marked) - PIECE + 1)]
 
 
-def word_table(words: Iterable[Sequence[str]]) -> sparse.csr_matrix | None:
-    """Which item has which word (or piece), ones of shape (items, words), from the words of each; None without any.
+def piece_table(names: Iterable[str | None]) -> sparse.csr_matrix | None:
+    """Which name has which piece of a word, ones of shape (names, pieces); None without any.
 
-    Columns are in alphabetical order. The words of one item at a time are in memory.
+    Columns are in alphabetical order. The pieces of one name at a time are in memory.
     """
     seen: dict[str, int] = {}
     codes, ends = array("i"), array("q", [0])
-    for of_item in words:
-        codes.extend(seen.setdefault(word, len(seen)) for word in of_item)
+    for name in names:
+        pieces = {piece for word in words_of(name) for piece in character_pieces(word)}
+        codes.extend(seen.setdefault(piece, len(seen)) for piece in sorted(pieces))
         ends.append(len(codes))
     if not seen:
         return None
     column = np.empty(len(seen), dtype=np.int32)
-    column[[seen[word] for word in sorted(seen)]] = np.arange(len(seen))
+    column[[seen[piece] for piece in sorted(seen)]] = np.arange(len(seen))
     cells = np.ones(len(codes), np.float32), column[np.asarray(codes)], np.asarray(ends)
     return sparse.csr_matrix(cells, shape=(len(ends) - 1, len(seen)))
 
 
-def common_words(table: sparse.csr_matrix) -> sparse.csr_matrix | None:
-    """The columns of the most frequent words, each row divided by its number of words; None when no word is common."""
-    items = np.asarray(table.sum(axis=0)).ravel()
-    order = np.argsort(-items, kind="stable")[:MAX_WORDS]
-    kept = np.sort(order[items[order] >= MIN_ITEMS_PER_WORD])
-    if not len(kept):
-        return None
-    part = table[:, kept]
-    size = np.maximum(np.asarray(part.sum(axis=1)).ravel(), 1).astype(np.float32)
-    return sparse.csr_matrix(sparse.diags(1 / size) @ part, dtype=np.float32)
-
-
-def similar_names(words: Sequence[Sequence[str]], category: npt.NDArray[np.int32]) -> sparse.csr_matrix | None:
+def similar_names(names: Iterable[str | None], category: npt.NDArray[np.int32]) -> sparse.csr_matrix | None:
     """Squared cosine of the names' character pieces, rare ones weighing more, shape (items, items); None without names.
 
     Pieces find what words cannot: plurals, compounds, typos, in any language. Items are compared with their category,
     those without category with all items; 1 for the item itself.
     """
-    table = word_table(sorted({piece for word in of_item for piece in character_pieces(word)}) for of_item in words)
+    table = piece_table(names)
     if table is None:
         return None
     size = len(category)
