@@ -3,8 +3,8 @@
     NEATREC_DATA=FOLDER python -m benchmarks.bayes_cold --folds     # settings are chosen here
     NEATREC_DATA=FOLDER python -m benchmarks.bayes_cold --save      # once, at the end: the folds and the test half
 
-*Queries*: HR@10 and NDCG@10 of the labels that ask for a hidden item, whole catalogue, by the mean of its category, by
-items with similar names, and by these and vectors (a hashed n-gram SVD of the names: no encoder is at hand here).
+*Queries*: HR@10 and NDCG@10 of the labels that ask for a hidden item, whole catalogue, by the best sellers of its
+category, by items with similar names too, and by vectors too (a hashed n-gram SVD of the names: no encoder is at hand).
 *Answers*: HR@10 of the labels whose item is hidden and of all others, with and without new items among the answers.
 """
 
@@ -43,7 +43,7 @@ Codes = npt.NDArray[np.int32]
 HIDDEN, K, LEVEL = 0.25, 10, 0.05
 PROTOCOLS = ("paper", "calibrated")
 BUCKETS, DIM = 2**16, 128
-BASELINE, NAMES, VECTORS = "category mean", "names", "names and vectors"
+BASELINE, NAMES, VECTORS = "best sellers", "names", "names and vectors"
 
 
 class Answer(NamedTuple):

@@ -237,7 +237,7 @@ def cart_speed() -> list[list[str]]:
 
 @from_records("bayes-cold", "bayes_cold")
 def bayes_cold() -> list[list[str]]:
-    rows = [["baskets", "labels", "of hidden queries", "category mean", "names", "names and vectors", "ratios"]]
+    rows = [["baskets", "labels", "of hidden queries", "best sellers", "names", "names and vectors", "ratios"]]
     for name, record in results("bayes_cold").items():
         for protocol in ("paper", "calibrated"):
             found = record[protocol]["queries"]

@@ -422,7 +422,8 @@ def rank(items, popularity, seen, features, tables, out):  # type: ignore[no-unt
     """
     times, blended, significance = seen
     for ranker in range(len(out)):
-        w, row = RankerWeights(*to_fixed_tuple(tables.of_ranker[ranker], RANKER_SIZE)), out[ranker]
+        w: Any = RankerWeights(*to_fixed_tuple(tables.of_ranker[ranker], RANKER_SIZE))
+        row = out[ranker]
         level = popularity * (w.query_popularity + w.query_popularity_x_query_popularity * popularity)
         level += tables.level[ranker]
         for n in range(len(row)):

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import groupby, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -134,27 +134,48 @@ def _unit_rows(table: sparse.csr_matrix) -> sparse.csr_matrix:
     return sparse.csr_matrix(sparse.diags(1 / np.where(length > 0, length, 1)) @ table, dtype=np.float32)
 
 
+class NearestHeaps(NamedTuple):
+    """Heaps of the best members of each row, the first `filled` places in use."""
+
+    cosine: Vectors
+    """(rows, places)."""
+    item: npt.NDArray[np.int32]
+    """Their places among the members, of the same shape."""
+    filled: Places
+    """(rows,)."""
+
+    @classmethod
+    def empty(cls, rows: int, places: int) -> NearestHeaps:
+        shape = rows, places
+        return cls(np.zeros(shape, dtype=np.float32), np.zeros(shape, dtype=np.int32), np.zeros(rows, dtype=np.int64))
+
+    def of_rows(self, part: slice) -> NearestHeaps:
+        return NearestHeaps(self.cosine[part], self.item[part], self.filled[part])
+
+    def found(self, rows: Places, members: Places) -> Found:
+        """Row, member and squared cosine of each place in use."""
+        row, place = np.nonzero(np.arange(self.cosine.shape[1]) < self.filled[:, None])
+        cells = rows[row].astype(np.int32), members[self.item[row, place]].astype(np.int32)
+        return *cells, self.cosine[row, place] ** 2
+
+
 def _nearest_names(unit: sparse.csr_matrix, rows: Places, members: Places) -> Found:
     """The members most similar to each row, itself left out."""
     mine, theirs = unit[rows], unit[members].T.tocsr()
-    cosine = np.zeros((len(rows), NEIGHBOURS - 1), dtype=np.float32)
-    item, filled = np.zeros(cosine.shape, dtype=np.int32), np.zeros(len(rows), dtype=np.int64)
-    myself = np.searchsorted(members, rows)
+    best, myself = NearestHeaps.empty(len(rows), NEIGHBOURS - 1), np.searchsorted(members, rows)
 
     def work(part: slice) -> None:
         own = mine[part]
         tables = own.indptr, own.indices, own.data, theirs.indptr, theirs.indices, theirs.data
-        nearest_names(tables, len(members), myself[part], MIN_NAME_COSINE, cosine[part], item[part], filled[part])
+        nearest_names(tables, len(members), myself[part], best.of_rows(part))
 
     parallel_slices(len(rows), work, min_rows=ROWS)
-    row, place = np.nonzero(np.arange(cosine.shape[1]) < filled[:, None])
-    cells = rows[row].astype(np.int32), members[item[row, place]].astype(np.int32)
-    return *cells, cosine[row, place] ** 2
+    return best.found(rows, members)
 
 
 @compiled
-def nearest_names(tables, size, myself, min_cosine, best, item, filled):  # type: ignore[no-untyped-def]
-    """Fill the heaps `best` and `item` of each row with the columns of the highest products, from `min_cosine` on.
+def nearest_names(tables, size, myself, best):  # type: ignore[no-untyped-def]
+    """Fill the heaps of each row with the columns of the highest products, from MIN_NAME_COSINE on.
 
     tables: start, piece and value of the rows, then the same of the pieces (start, column, value).
     """
@@ -171,8 +192,8 @@ def nearest_names(tables, size, myself, min_cosine, best, item, filled):  # type
                 product[v] += value[place] * other_value[other]
         for number in range(count):
             v = reached[number]
-            if product[v] >= min_cosine and v != myself[row]:
-                filled[row] = offer_best(best[row], item[row], filled[row], product[v], v)
+            if product[v] >= MIN_NAME_COSINE and v != myself[row]:
+                best.filled[row] = offer_best(best.cosine[row], best.item[row], best.filled[row], product[v], v)
             product[v] = 0
 
 
@@ -203,7 +224,7 @@ def similar_vectors(
 def _nearest_vectors(
     unit: Vectors, category: npt.NDArray[np.int32], rows: Places, members: Places
 ) -> sparse.csr_matrix:
-    """`nearest` of each row among the members of its category, among all where it is not known."""
+    """The nearest of each row among the members of its category, among all where it is not known."""
     tasks: list[tuple[Places, Places]] = []
     for _, mine, theirs in _groups(category, rows, members):
         size = min(ROWS, max(1, MAX_COSINES // max(len(theirs), 1)))
@@ -214,7 +235,9 @@ def _nearest_vectors(
     def work(part: slice) -> None:
         for number in range(part.start, part.stop):
             mine, theirs = tasks[number]
-            found[number] = nearest(unit[mine] @ unit[theirs].T, mine, theirs, MIN_VECTOR_COSINE)
+            best = NearestHeaps.empty(len(mine), NEIGHBOURS)
+            nearest_vectors(unit[mine] @ unit[theirs].T, mine, theirs, best)
+            found[number] = best.found(mine, theirs)
 
     with one_blas_thread():
         parallel_slices(len(tasks), work)
@@ -222,18 +245,20 @@ def _nearest_vectors(
     return sparse.csr_matrix((value, (row, column)), shape=(len(category), len(category)))
 
 
-def nearest(cosine: Vectors, rows: Places, members: Places, min_cosine: float) -> Found:
-    """The NEIGHBOURS members nearest to each row, from `min_cosine` on, and their squared cosines; 1 for itself.
+@compiled
+def nearest_vectors(cosine, rows, members, best):  # type: ignore[no-untyped-def]
+    """Fill the heaps of each row with the members of the highest cosines (rows, members), from MIN_VECTOR_COSINE on.
 
-    `cosine` has shape (rows, members) and is overwritten.
+    That of an item with itself is 1, whatever its vector.
     """
-    cosine[rows[:, None] == members] = 1.0
-    bound = np.full(len(rows), min_cosine, dtype=np.float32)
-    if len(members) > NEIGHBOURS:
-        bound = np.maximum(bound, np.partition(cosine, -NEIGHBOURS, axis=1)[:, -NEIGHBOURS])
-    row, column = np.nonzero(cosine >= bound[:, None])
-    cells = rows[row].astype(np.int32), members[column].astype(np.int32)
-    return *cells, cosine[row, column].astype(np.float32) ** 2
+    for row in range(len(rows)):
+        bound = np.float32(MIN_VECTOR_COSINE)
+        for place in range(len(members)):
+            value = np.float32(1.0) if members[place] == rows[row] else cosine[row, place]
+            if value >= bound:
+                best.filled[row] = offer_best(best.cosine[row], best.item[row], best.filled[row], value, place)
+                if best.filled[row] == best.cosine.shape[1]:
+                    bound = best.cosine[row, 0]
 
 
 def log_lifts(counts: PairCounts, min_pair_count: int) -> sparse.csr_matrix:
