@@ -32,6 +32,7 @@ from neatrec.serving.topk import (
     TypicalAnswers,
     Vectors,
     best_by_goal,
+    items_asked_for,
     product_factors,
     related_by_goal,
     search_of,
@@ -96,7 +97,7 @@ def approximate_answers(model: Model, k: int, *, threads: int | None = None) -> 
     search, workers = search_of(model, k), thread_count(threads)
     left, right = search.take(*factors)
     lists = part(faiss, right, workers)
-    trial, sample = _sample(search, TRIAL, 0), _sample(search, SAMPLE, 1)
+    trial, sample = _sample(len(search.query), TRIAL, 0), _sample(len(search.query), SAMPLE, 1)
     probes = _enough_probes(search, left, right, lists, trial, workers)
     started = time.perf_counter()
     search_lists(search, left, right, lists, probes, workers)
@@ -113,11 +114,11 @@ def approximate_answers(model: Model, k: int, *, threads: int | None = None) -> 
 
 def related_recall(model: Model, k: int, typical: TypicalAnswers, *, threads: int | None = None) -> MeasuredRecall:
     """What `related_by_goal` finds of a query's exact answers by the model's own goal."""
-    search = search_of(model, k)
-    queries = search.query[_sample(search, SAMPLE, 1)]
+    asked = items_asked_for(model)
+    queries = asked[_sample(len(asked), SAMPLE, 1)]
     exact = best_by_goal(model, k, queries=queries, threads=threads)[model.parameters.goal]
     found = related_by_goal(model, k, queries, typical, threads=threads)[model.parameters.goal]
-    recall = MeasuredRecall(*recall_of(found, queries, exact), len(queries), len(search.code))
+    recall = MeasuredRecall(*recall_of(found, queries, exact), len(queries), int((model.item_count > 0).sum()))
     _advise(recall)
     return recall
 
@@ -227,9 +228,9 @@ def _fill(search: TopKSearch, left: Vectors, right: Vectors, threads: int) -> No
     search.best[short], search.best_item[short], search.filled[short] = exact.best, exact.best_item, exact.filled
 
 
-def _sample(search: TopKSearch, size: int, turn: int) -> npt.NDArray[np.int64]:
-    """Places of queries drawn at random, those of two turns different where there are enough."""
-    order = np.random.default_rng(0).permutation(len(search.query))
+def _sample(queries: int, size: int, turn: int) -> npt.NDArray[np.int64]:
+    """Places of some of so many queries drawn at random, those of two turns different where there are enough."""
+    order = np.random.default_rng(0).permutation(queries)
     chosen = order[TRIAL:] if turn and len(order) >= TRIAL + SAMPLE else order
     return np.sort(chosen[:size])
 

@@ -271,17 +271,20 @@ def related_by_goal(
 
 def searches_by_goal(model: Model, k: int, queries: Codes | None) -> dict[str, TopKSearch]:
     """A search for each goal, for all queries or for some of them."""
-    searches = {goal: search_of(model.with_goal(goal), k) for goal in model.goals}
-    if queries is None:
-        return searches
-    return {goal: each.part(np.flatnonzero(np.isin(each.query, queries))) for goal, each in searches.items()}
+    return {goal: search_of(model.with_goal(goal), k, queries) for goal in model.goals}
 
 
-def search_of(model: Model, k: int) -> TopKSearch:
-    """A search for what `model` may answer, nothing found yet."""
+def items_asked_for(model: Model) -> Codes:
+    """The items that `model` has answers for, ascending."""
     asked = np.ones(len(model.catalog), dtype=bool) if model.scores_unseen_items else model.item_count > 0
+    return np.flatnonzero(asked).astype(np.int32)
+
+
+def search_of(model: Model, k: int, queries: Codes | None = None) -> TopKSearch:
+    """A search for what `model` may answer, to all queries or to some of them, nothing found yet."""
+    asked = items_asked_for(model)
     return TopKSearch(
-        query=np.flatnonzero(asked).astype(np.int32),
+        query=asked if queries is None else np.intersect1d(asked, queries),
         code=np.flatnonzero(model.item_count > 0).astype(np.int32),
         group=groups_of(model.catalog.category_of(model.category_level)).astype(np.int32),
         k=require_whole("k", k),
