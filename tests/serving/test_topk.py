@@ -64,6 +64,14 @@ def test_the_best_by_each_goal_come_from_one_pass(goal: str, monkeypatch: pytest
     assert (found.start[saffron] == found.start[saffron + 1]) == (goal == "evidence")
 
 
+def test_a_search_has_places_for_the_items_it_is_asked_for_only() -> None:
+    """With a million items, heaps of all of them do not fit into memory beside the model."""
+    model, some = toy_bayes(1), np.array([7, 3], dtype=np.int32)
+    for search in topk.searches_by_goal(model, 5, some).values():
+        assert search.query.tolist() == [3, 7]
+        assert search.best_item.shape == search.best.shape == (2, 5)
+
+
 def test_an_item_never_bought_has_no_answers_and_is_none() -> None:
     found = best_answers(fitted("neat"), 100)
     saffron = code("saffron")
