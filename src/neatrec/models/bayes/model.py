@@ -20,18 +20,12 @@ from neatrec.models.bayes.features import PRIOR_FEATURES, RANKER_FEATURES, Catal
 from neatrec.models.bayes.fit import FitSummary, fit_bayes
 from neatrec.models.bayes.old_bundles import upgraded
 from neatrec.models.bayes.ranker import BY_LIFT, GOALS, STATISTIC_MODELS
-from neatrec.models.bayes.scoring import (
-    Matrix,
-    PairScorer,
-    gather_partners,
-)
+from neatrec.models.bayes.scoring import BLOCK_SCORES, Matrix, PairScorer, gather_partners
 from neatrec.models.counts import CountModel, PairCounts, StrataParameters, matrix_arrays, restored_matrix
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
 from neatrec.statistics.blas import one_blas_thread
 
-BLOCK_NUMBERS = 4_000_000
-"""Scores computed at a time."""
 DENSE = {
     "vectors": ("items", "rank"),
     "values": ("rank",),
@@ -153,7 +147,7 @@ class Bayes(Model):
         return self.name, {name: value for name, value in self.parameters.to_dict().items() if name != "goal"}
 
     def _score_all(self, queries: Codes) -> Scores:
-        stand_ins, block = self.stand_ins, max(1, BLOCK_NUMBERS // max(len(self.catalog), 1))
+        stand_ins, block = self.stand_ins, max(1, BLOCK_SCORES // max(len(self.catalog), 1))
         parts = [queries[first : first + block] for first in range(0, max(len(queries), 1), block)]
         return np.concatenate([stand_ins.rows(self.own.rows(stand_ins.asked(part))[0], part) for part in parts])
 

@@ -35,6 +35,8 @@ from neatrec.models.vectors import all_products, dot_pairs
 Codes = npt.NDArray[np.int32]
 
 MIN_ROWS_PER_THREAD = 4
+BLOCK_SCORES = 4_000_000
+"""Scores of whole rows that are computed at a time."""
 PriorWeights = namedtuple("PriorWeights", list(PRIOR_FEATURES))  # type: ignore[misc]
 """A float32 weight per feature, by name: what compiled code reads."""
 RankerWeights = namedtuple("RankerWeights", list(RANKER_FEATURES))  # type: ignore[misc]
@@ -171,19 +173,22 @@ class PairScorer:
 
     def rows(self, queries: Codes) -> Vectors:
         """Scores of each query with every item, shape (rankings, queries, items)."""
-        size = len(self.features.category)
-        out = np.empty((len(self.ends) - 1, len(queries), size), dtype=np.float32)
+        out = np.empty((len(self.ends) - 1, len(queries), len(self.features.category)), dtype=np.float32)
+        size = max(1, BLOCK_SCORES // max(out.shape[2], 1))
+        for first in range(0, len(queries), size):  # what is computed on the way takes several times as much memory
+            self._fill_rows(queries[first : first + size], out[:, first : first + size])
+        return out
+
+    def _fill_rows(self, queries: Codes, out: Vectors) -> None:
         products = [all_products(*pair) for pair in zip(self._query_sides(queries), self.sides, strict=True)]
 
         def work(part: slice) -> None:
             some = queries[part]
             flat = [product[part].reshape(-1) for product in products]
-            offsets = np.arange(len(some) + 1, dtype=np.int64) * size
-            scores = self._scores(some, offsets, np.zeros(0, dtype=np.int32), flat)
-            out[:, part] = scores.reshape(len(out), len(some), size)
+            offsets = np.arange(len(some) + 1, dtype=np.int64) * out.shape[2]
+            out[:, part] = self._scores(some, offsets, np.zeros(0, dtype=np.int32), flat).reshape(out[:, part].shape)
 
         parallel_slices(len(queries), work, min_rows=MIN_ROWS_PER_THREAD)
-        return out
 
     def pairs(self, queries: Codes, items: Codes) -> Vectors:
         """Scores of pairs, shape (rankings, pairs)."""

@@ -16,7 +16,7 @@ from neatrec.data.catalog import UNKNOWN
 from neatrec.models.bayes.features import PairFeatures
 from neatrec.models.bayes.prior import INITIAL_PRIOR, Prior
 from neatrec.models.bayes.ranker import STATISTICS, statistic_models, statistic_scores
-from neatrec.models.bayes.scoring import PairScorer
+from neatrec.models.bayes.scoring import BLOCK_SCORES, PairScorer
 from neatrec.models.counts import CountModel, PairCounts, frequent_pairs
 from neatrec.models.tuned_lift import STRONG_COUNT, TOP, strong_pairs
 
@@ -37,8 +37,6 @@ RANKER_QUERIES = 3_000
 """The most queries per fold that rankings are fitted on and compared by."""
 FIRST_BY_ODDS, FIRST_BY_STATISTIC = 150, 25
 """Their candidates: the first ones by posterior lift and by G^2, which odds are fitted on, and by each statistic."""
-BLOCK_SCORES = 4_000_000
-"""Scores in memory at a time."""
 
 
 class HeldOut(NamedTuple):
