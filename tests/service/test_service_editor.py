@@ -295,6 +295,20 @@ def test_old_log_outs_are_forgotten(desk: Desk) -> None:
     assert ended.read() == {"new": 10**11}
 
 
+@pytest.mark.parametrize("damaged", [b"", b"{", b"[]", b'{"x": "y"}', b"\xff"])
+def test_a_damaged_list_of_log_outs_ends_the_sessions_it_may_have_held(desk: Desk, caplog, damaged: bytes) -> None:
+    before, ended = desk.editor("Ann"), editor_module.EndedSessions(RulesFile(desk.rules))
+    ended.path.write_bytes(damaged)
+    assert before.get("/rules").headers["location"] == "/login?back=/rules"
+    assert "rules.csv.ended is damaged" in caplog.text
+    os.utime(ended.path, (0, time.time() - 5))
+    after = desk.editor("Bob")
+    assert after.get("/rules").status_code == 200
+    assert after.post("/logout", data={"token": hidden_fields(after)["token"]}).status_code == 303
+    begun = int(ended.path.stat().st_mtime) - 60 + editor_module.HOURS * 3600
+    assert ended.holds(editor_module.EditorSession("Ann", "", "any", begun))  # also in the list that is written anew
+
+
 @pytest.mark.parametrize(("in_flight", "most"), [(64, 4), (2, 1)])
 def test_wrong_keys_hold_up_nobody(desk: Desk, monkeypatch: pytest.MonkeyPatch, in_flight: int, most: int) -> None:
     """As many wrong keys as may wait, further log-ins are refused at once, and requests are answered."""

@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.responses import RedirectResponse, Response
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, TypeAdapter, ValidationError
 
 from neatrec.errors import must_be
 from neatrec.service.api import CheckedRoute, snapshot_of
@@ -44,6 +44,7 @@ WRONG_KEYS = 4
 log-ins are refused meanwhile, right or wrong, and nothing else is."""
 ENDED = ".ended"
 """The file beside the rules that lists sessions which were logged out of."""
+LISTED = TypeAdapter(dict[str, int])
 FORM = "application/x-www-form-urlencoded"
 
 
@@ -95,12 +96,19 @@ class EndedSessions:
         return self.rules.path.with_name(self.rules.path.name + ENDED)
 
     def read(self) -> dict[str, int]:
-        """The number of each session, and when it would have ended."""
+        """The number of each session, and when it would have ended; EVERY: all that end by then, as where the list is
+        damaged and may have held them."""
         try:
-            found: dict[str, int] = json.loads(self.path.read_text())
+            return LISTED.validate_json(self.path.read_bytes())
         except FileNotFoundError:
             return {}
-        return found
+        except ValueError as error:
+            log.error("all sessions so far are over: %s is damaged: %s", printable(self.path), printable(error, 500))
+            return {EVERY: int(self.path.stat().st_mtime) + HOURS * 3600}
+
+    def holds(self, session: EditorSession) -> bool:
+        ended = self.read()
+        return session.number in ended or session.ends <= ended.get(EVERY, 0)
 
     def add(self, session: EditorSession) -> None:
         with self.rules.locked():
@@ -187,7 +195,7 @@ class Editor:
         """Who sent the request, if they are logged in."""
         cookie = request.cookies.get(COOKIE)
         found = None if cookie is None else read_session(self.keys, cookie)
-        return None if found is None or found.number in self.ended.read() else found
+        return None if found is None or self.ended.holds(found) else found
 
     def login_page(self, request: Request, query: Annotated[LoginQuery, Query()]) -> Response:
         return self._login_page(request, query.back)
