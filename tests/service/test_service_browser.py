@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -103,6 +104,25 @@ def test_filters_change_the_list(page: Page) -> None:
     page.get_by_label("At least").select_option("guess")
     page.get_by_role("button", name="Apply").click()
     expect(page.locator(".card").nth(before)).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/item?id=101&k=3&exclude=200&exclude=201&month=12&include=explained&min_evidence=guess&category=first+half",
+        "/item?id=101&k=4&category=snacks&category=second+half+%2F+sauces&diversify=1&model=shrunk-lift",
+        "/pairs?k=7&q=tea&sort=sure&model=shrunk-lift&with_category=second+half+%2F+sauces",
+        "/cart?item=100&item=101&diversify=1",
+    ],
+)
+def test_a_form_sends_what_the_address_asked_for(page: Page, path: str) -> None:
+    page.goto(path)
+    for closed in page.locator("details:not([open]) summary", has_text="Filters").all():
+        closed.click()
+    with page.expect_navigation():
+        page.get_by_role("button", name="Apply").or_(page.get_by_role("button", name="Find")).click()
+    sent = parse_qs(urlsplit(page.url).query)
+    assert {"model": ["neat"], **parse_qs(urlsplit(path).query)} == {"model": ["neat"], **sent}
 
 
 def test_a_switch_ranks_for_another_goal(browser: Browser, goals_bundle: Path, running: Callable[[Any], str]) -> None:

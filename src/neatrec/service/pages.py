@@ -41,6 +41,7 @@ from neatrec.service.views import (
     cards,
     covered,
     drawn,
+    field_values,
     grade_name,
     heat_map,
     network_of,
@@ -191,7 +192,7 @@ class Pages:
             categories=bundle.category_names[:400],
             goals=bundle.index.goals,
             goal=form.goal or bundle.index.goal,
-            kept=form.model_dump(exclude_defaults=True, exclude={"goal"}),
+            kept=form.model_dump(exclude_defaults=True),
             popularity=None if self.public else popularity(bundle, code),
             spread=None if self.public else spread(bundle, code),
             is_new=not bundle.count[code],
@@ -257,6 +258,7 @@ class Pages:
             request,
             "cart",
             held=held,
+            kept=form.model_dump(exclude_defaults=True, include={"diversify", "goal"}),
             items=[bundle.brief(code) for code in codes],
             cards=cards(bundle, lines, self.public),
             found=[item for item in found if item["id"] not in held],
@@ -344,7 +346,12 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.globals |= {"address": address, "grade_names": GRADE_NAMES, "goal_names": GOAL_NAMES}
+    templates.globals |= {
+        "address": address,
+        "field_values": field_values,
+        "grade_names": GRADE_NAMES,
+        "goal_names": GOAL_NAMES,
+    }
     templates.filters |= {
         "number": show_number,
         "share": lambda value: unbroken(f"{100 * value:.0f} %"),

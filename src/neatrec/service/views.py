@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,13 @@ GOAL_NAMES = {"balanced": "balanced", "lift": "highest lift", "evidence": "most 
 def address(path: str, **fields: object) -> str:
     """A link into the page; what is true is 1."""
     numbers = {name: int(value) if isinstance(value, bool) else value for name, value in fields.items()}
-    return f"{path}?{urlencode(numbers, doseq=True)}" if fields else path
+    query = urlencode(numbers, doseq=True)
+    return f"{path}?{query}" if query else path
+
+
+def field_values(fields: dict[str, object]) -> list[tuple[str, str]]:
+    """What a form sends for these fields: what a link to them holds."""
+    return parse_qsl(address("", **fields)[1:])
 
 
 def unbroken(text: str) -> str:
