@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any, get_origin
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote_to_bytes, urlencode
 
 from fastapi import APIRouter, FastAPI, Path, Query, Request
 from fastapi.responses import Response, StreamingResponse
@@ -36,6 +36,9 @@ class CheckedRoute(APIRoute):
     """A route that refuses what FastAPI would accept: long query strings, bytes that are not UTF-8, and a parameter
     given twice of which only the last would count."""
 
+    takes_blanks = True
+    """Whether a parameter without a text counts as given."""
+
     def query_model(self) -> tuple[Any, set[str]]:
         """The model of the query string, and its parameters that may be repeated."""
         models: list[Any] = [field.field_info.annotation for field in self.dependant.query_params]
@@ -48,7 +51,7 @@ class CheckedRoute(APIRoute):
 
         async def checked(request: Request) -> Response:
             check_query_string(request, repeatable)
-            return await handle(request)
+            return await handle(request if self.takes_blanks else without_blanks(request))
 
         return checked
 
@@ -94,6 +97,11 @@ def check_query_string(request: Request, repeatable: set[str]) -> None:
         values = given.getlist(name)
         if len(values) > 1 and name not in repeatable:
             raise bad(name, "given once", values[:3])
+
+
+def without_blanks(request: Request) -> Request:
+    kept = [(name, value) for name, value in request.query_params.multi_items() if value.strip()]
+    return Request({**request.scope, "query_string": urlencode(kept).encode()}, request.receive)
 
 
 class Api:

@@ -201,7 +201,7 @@ class Editor:
         return self._login_page(request, query.back)
 
     def _login_page(self, request: Request, back: str, status: int = 200) -> Response:
-        page: Response = self.pages.page("login.html", request, "", status=status, back=back, wrong=status != 200)
+        page: Response = self.pages.page("login.html", request, status=status, back=back, wrong=status != 200)
         return page
 
     async def login(self, request: Request, _: Annotated[NoQuery, Query()]) -> Response:
@@ -292,8 +292,7 @@ class Editor:
         """The rules as they are now, and the edit, in words and to be sent once more."""
         self.watcher.take_rules()
         request.scope["neatrec"] = self.watcher.snapshot
-        values = {"problem": conflict, "form": form, "edit": edit}
-        page: Response = self.pages.page("conflict.html", request, "", status=409, **values)
+        page: Response = self.pages.page("conflict.html", request, form, status=409, problem=conflict, edit=edit)
         return page
 
     def _count(self, rule: Rule, event: str, session: EditorSession) -> None:

@@ -20,8 +20,8 @@ from neatrec.service.schemas import Filters
 from neatrec.service.settings import MAX_K
 from neatrec.service.snapshot import ServingSnapshot
 from neatrec.serving import PairEvidence, table_words
-from neatrec.serving.answers import CartLine, peers_of
-from neatrec.serving.evidence import LIKELY
+from neatrec.serving.answers import LEVELS, CartLine, peers_of
+from neatrec.serving.evidence import LIKELY, coincidence_words
 from neatrec.serving.table import AnswerLine
 from neatrec.text import plural, show_number
 
@@ -34,13 +34,12 @@ GRADE_NAMES = {
     "category": "by category",
     "rule": "the shop's choice",
 }
-GOAL_NAMES = {"balanced": "balanced", "lift": "highest lift", "evidence": "most certain"}
 
 
 def address(path: str, **fields: object) -> str:
-    """A link into the page; what is true is 1."""
-    numbers = {name: int(value) if isinstance(value, bool) else value for name, value in fields.items()}
-    query = urlencode(numbers, doseq=True)
+    """A link into the page; what is true is 1, what is None is left out."""
+    given = {name: value for name, value in fields.items() if value is not None}
+    query = urlencode({name: int(value) if isinstance(value, bool) else value for name, value in given.items()}, True)
     return f"{path}?{query}" if query else path
 
 
@@ -68,51 +67,53 @@ def grade_name(grade: str, strength: str | None) -> str:
     return sure if strength is None else f"{sure}, {strength}"
 
 
-SORT_NAMES = {"strength": "strongest", "customers": "most customers", "sure": "surest", "new": "new ones only"}
+def coincidences(bundle: LoadedBundle, evidence: PairEvidence) -> str | None:
+    return coincidence_words(evidence.q, bundle.index.pairs.strata) if evidence.q < 1 else None
 
 
-def pair_rows(bundle: LoadedBundle, rows: npt.NDArray[np.int64], public: bool) -> list[dict[str, Any]]:
+def drawn(evidence: PairEvidence, public: bool) -> dict[str, Any] | None:
+    """The ruler of a pair whose evidence counts."""
+    return ruler(evidence) if evidence.grade in ("certain", "likely") and not public else None
+
+
+IN_TEMPLATES = {
+    "address": address,
+    "coincidences": coincidences,
+    "drawn": drawn,
+    "field_values": field_values,
+    "goal_names": {"balanced": "balanced", "lift": "highest lift", "evidence": "most certain"},
+    "grade_name": grade_name,
+    "levels": {level: GRADE_NAMES[level] for level in LEVELS},
+    "sort_names": {"strength": "strongest", "customers": "most customers", "sure": "surest", "new": "new ones only"},
+}
+FILTERS = {
+    "number": show_number,
+    "share": lambda value: unbroken(f"{100 * value:.0f} %"),
+    "unbroken": unbroken,
+}
+
+
+def pair_rows(bundle: LoadedBundle, rows: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
     """Pairs of the list."""
-    pairs = bundle.pairs
+    is_new = np.zeros(len(rows), bool) if bundle.pairs.is_new is None else bundle.pairs.is_new[rows]
     return [
-        {
-            "a": bundle.brief(a),
-            "b": bundle.brief(b),
-            "grade": evidence.grade,
-            "grade_name": grade_name(evidence.grade, evidence.strength),
-            "words": evidence.words(public=public, suggested=False),
-            "is_new": pairs.is_new is not None and bool(pairs.is_new[row]),
-        }
-        for row, (a, b, evidence) in zip(rows.tolist(), pairs.evidence(rows), strict=True)
+        {"a": bundle.brief(a), "b": bundle.brief(b), "evidence": evidence, "is_new": new}
+        for new, (a, b, evidence) in zip(is_new, bundle.pairs.evidence(rows), strict=True)
     ]
 
 
 Card = dict[str, Any]
 
 
-def cards(bundle: LoadedBundle, lines: Sequence[AnswerLine | CartLine], public: bool) -> list[Card]:
+def cards(bundle: LoadedBundle, lines: Sequence[AnswerLine | CartLine]) -> list[Card]:
     """Answers as cards: to an item with their evidence, to a cart with the items that they go with."""
-    found = []
-    for rank, line in enumerate(lines, 1):
-        evidence, to_cart = line.evidence, isinstance(line, CartLine)
-        goes_with = line.contributions[:3] if isinstance(line, CartLine) else []
-        found.append(
-            {
-                **bundle.brief(line.code),
-                "rank": rank,
-                "grade": evidence.grade,
-                "grade_name": grade_name(evidence.grade, None if to_cart else evidence.strength),
-                "words": "" if to_cart else evidence.words(public=public),
-                "ruler": None if to_cart else drawn(evidence, public),
-                "contributions": [(bundle.names[one.code], one.evidence.words(public=public)) for one in goes_with],
-                "hidden": False,
-            }
-        )
-    return found
+    return [
+        {**bundle.brief(line.code), "rank": rank, "line": line, "hidden": False} for rank, line in enumerate(lines, 1)
+    ]
 
 
 def with_hidden(
-    shown: list[Card], snapshot: ServingSnapshot, bundle: LoadedBundle, code: int, filters: Filters, public: bool
+    shown: list[Card], snapshot: ServingSnapshot, bundle: LoadedBundle, code: int, filters: Filters
 ) -> list[Card]:
     """The cards of the answers to an item, and those that rules hide, where they would stand."""
     rules = snapshot.rules[bundle.name]
@@ -128,7 +129,7 @@ def with_hidden(
             before += 1
         elif before <= len(shown):
             place = before + len(found) - len(shown)
-            found.insert(place, {**cards(bundle, [line], public)[0], "hidden": True})
+            found.insert(place, {**cards(bundle, [line])[0], "hidden": True})
     return found
 
 
@@ -153,11 +154,6 @@ def rules_about(
             words, holds = words_of(rule), rule.holds(snapshot.day)
             found.append({"rule": rule, "query": query, "item": item, "words": words, "holds": holds})
     return found
-
-
-def drawn(evidence: PairEvidence, public: bool) -> dict[str, Any] | None:
-    """The ruler of a pair whose evidence counts."""
-    return ruler(evidence) if evidence.grade in ("certain", "likely") and not public else None
 
 
 def popularity(bundle: LoadedBundle, code: int) -> dict[str, Any] | None:
@@ -269,9 +265,9 @@ def network_of(snapshot: ServingSnapshot, bundle: LoadedBundle, code: int, publi
         for line in found:
             one, other = pair = tuple(sorted((query, line.code), key=order.index))
             lines.setdefault(pair, (network_path(at[one], at[other]), line_width(line.evidence, public)))
-    theirs = (cards(bundle, found, public) for found in second.values())
+    theirs = (cards(bundle, found) for found in second.values())
     return {
-        "complements": list(zip(cards(bundle, first, public), theirs, strict=True)),
+        "complements": list(zip(cards(bundle, first), theirs, strict=True)),
         "nodes": [(bundle.brief(item), point) for item, point in at.items()],
         "lines": list(lines.values()),
         "height": network_point(0, rows)[1],
