@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -25,25 +26,28 @@ from neatrec.serving.query import CART_NOTE
 from neatrec.serving.table import AnswerLine
 from neatrec.text import printable
 
+Line = TypeVar("Line", AnswerLine, CartLine)
+
 
 @dataclass(frozen=True, slots=True)
-class AnsweredQuery:
+class Answered(Generic[Line]):
     """The answers to one query."""
 
     bundle: LoadedBundle
-    lines: list[AnswerLine]
+    lines: list[Line]
     notes: list[str]
     k: int
     """How many were asked for."""
     rule_hits: tuple[str, ...] = ()
     """Rules that changed the answer: block, pin, boost."""
+    cart: Sequence[int] = ()
     explained: list[AnswerLine] | None = None
     """On request: pairs that season, store or basket size explain."""
 
 
 def goes_with(
     snapshot: ServingSnapshot, bundle: LoadedBundle, code: int, filters: Filters, *, exact: bool = True
-) -> AnsweredQuery:
+) -> Answered[AnswerLine]:
     """What goes with an item. Unless `exact`: by the table alone, or `TableUsedUp`."""
     if filters.include_new and exact:
         bundle.check_new_items()
@@ -61,7 +65,7 @@ def goes_with(
         lines.insert(min(position - 1, len(lines)), line)
     hits = (("block",) if item_filter.block_hit else ()) + ("pin",) * len(pins) + ("boost",) * moved
     notes = [] if bundle.count[code] else [new_note(bundle.index, code)]
-    return AnsweredQuery(bundle, lines, notes, filters.k, hits)
+    return Answered(bundle, lines, notes, filters.k, hits)
 
 
 def explained_by(
@@ -75,7 +79,9 @@ def explained_by(
     return [line for _, line in explained_answers(bundle.index, [code], filters.month, filters.k, item_filter)]
 
 
-def for_new_item(snapshot: ServingSnapshot, bundle: LoadedBundle, category: str, filters: Filters) -> AnsweredQuery:
+def for_new_item(
+    snapshot: ServingSnapshot, bundle: LoadedBundle, category: str, filters: Filters
+) -> Answered[AnswerLine]:
     """What goes with an item that the bundle does not hold, from the category that the caller gives it."""
     members = bundle.in_category(category)
     item_filter = filter_of(bundle, snapshot.rules[bundle.name], filters, [])
@@ -83,8 +89,8 @@ def for_new_item(snapshot: ServingSnapshot, bundle: LoadedBundle, category: str,
     bundle = bundle.with_goal(filters.goal)
     note = f"A new item: answered from its category, {printable(category)}."
     if filters.min_evidence not in (None, "category"):
-        return AnsweredQuery(bundle, [], [note], filters.k)
-    return AnsweredQuery(bundle, from_category(bundle.index, members, filters.k, item_filter), [note], filters.k)
+        return Answered(bundle, [], [note], filters.k)
+    return Answered(bundle, from_category(bundle.index, members, filters.k, item_filter), [note], filters.k)
 
 
 def _pins(
@@ -110,17 +116,7 @@ def _boost(lines: list[AnswerLine], boosts: Mapping[int, int], wanted: int) -> i
     return moved
 
 
-@dataclass(frozen=True, slots=True)
-class AnsweredCart:
-    bundle: LoadedBundle
-    cart: list[int]
-    lines: list[CartLine]
-    notes: list[str]
-    k: int
-    rule_hits: tuple[str, ...] = ()
-
-
-def completes(snapshot: ServingSnapshot, bundle: LoadedBundle, query: CartQuery) -> AnsweredCart:
+def completes(snapshot: ServingSnapshot, bundle: LoadedBundle, query: CartQuery) -> Answered[CartLine]:
     """What goes with a cart; items of the cart and of its categories are left out, as are the shop's blocks."""
     held = {item: bundle.code(item) for item in query.items}
     cart = list(dict.fromkeys(code for code in held.values() if code is not None))
@@ -140,4 +136,4 @@ def completes(snapshot: ServingSnapshot, bundle: LoadedBundle, query: CartQuery)
     level = level_of(query.min_evidence)
     scored = CartAnswers(bundle.index, cart, item_filter, include_new=query.include_new)
     lines = scored.lines(query.k, level, item_filter)
-    return AnsweredCart(bundle, cart, lines, notes, query.k, ("block",) if item_filter.block_hit else ())
+    return Answered(bundle, lines, notes, query.k, ("block",) if item_filter.block_hit else (), cart)

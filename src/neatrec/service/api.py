@@ -116,7 +116,7 @@ class Api:
         answer = snapshot.cache.get(key)
         if answer is None:
             answer = await self._complements(snapshot, query.item, query)
-            snapshot.cache.put(key, answer, len(key) + answer.size())
+            snapshot.cache.put(key, answer, len(key) + len(answer.body) + 400)  # bytes in memory, about
         return self._send(answer)
 
     async def complements_of(
@@ -229,11 +229,11 @@ class Api:
             self.metrics.unknown.labels(bundle.short).inc(unknown)
 
     def _send(self, answer: Rendered) -> Response:
-        for grade, count in answer.grades:
+        for grade, count in answer.grades.items():
             self.metrics.answers.labels(grade, answer.version).inc(count)
-        if answer.empty:
+        if not answer.grades:
             self.metrics.empty.labels(answer.version).inc()
-        if answer.short:
+        if answer.is_short:
             self.metrics.short.labels(answer.version).inc()
         for action in answer.rule_hits:
             self.metrics.rule_hits.labels(action, answer.version).inc()

@@ -163,7 +163,7 @@ class Pages:
         if held:
             query = CartQuery(items=held, k=SHOWN, diversify=form.diversify, goal=form.goal)
             answered = completes(snapshot, bundle, query)
-            codes, cards = answered.cart, views.cards(bundle, answered.lines)
+            codes, cards = list(answered.cart), views.cards(bundle, answered.lines)
         found = [bundle.brief(code) for code, _ in find(bundle, form.q, 8)] if form.q else []
         return self.page(
             "cart.html",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.service.answers import AnsweredCart, AnsweredQuery
+from neatrec.service.answers import Answered
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.problems import bad
 from neatrec.service.schemas import PairFilters, PairsQuery
@@ -74,26 +74,24 @@ def score_json(score: float | None, public: bool) -> str:
     return "null" if public or score is None else real(score)
 
 
-def complements_out(answered: AnsweredQuery, query: dict[str, Any], public: bool) -> Rendered:
+def complements_out(answered: Answered[AnswerLine], query: dict[str, Any], public: bool) -> Rendered:
     """The answer to `complements`, ready to go out."""
     bundle = answered.bundle
-    lines = ",".join(_line_json(bundle, rank, line, public) for rank, line in enumerate(answered.lines, 1))
+    explained = (
+        "" if answered.explained is None else f',"explained":[{_lines_json(bundle, answered.explained, public)}]'
+    )
     head = json.dumps({**_head(bundle), "query": query}, ensure_ascii=False, separators=(",", ":"))
     notes = json.dumps(answered.notes, ensure_ascii=False)
-    explained = ""
-    if answered.explained is not None:
-        listed = (_line_json(bundle, rank, line, public) for rank, line in enumerate(answered.explained, 1))
-        explained = f',"explained":[{",".join(listed)}]'
+    lines = _lines_json(bundle, answered.lines, public)
     body = f'{head[:-1]},"complements":[{lines}]{explained},"notes":{notes},"footer":"{FOOTER}"}}'
-    grades = Counter(line.evidence.grade for line in answered.lines)
-    return _rendered(body.encode("utf-8", "replace"), answered, grades)
+    return _rendered(body.encode("utf-8", "replace"), answered)
 
 
-def _line_json(bundle: LoadedBundle, rank: int, line: AnswerLine, public: bool) -> str:
-    evidence = line.evidence
-    return (
+def _lines_json(bundle: LoadedBundle, lines: list[AnswerLine], public: bool) -> str:
+    return ",".join(
         f'{{"rank":{rank},{bundle.brief_json(line.code)},"score":{score_json(line.score, public)},'
-        f'{_words_json(evidence)},"evidence":{evidence_json(evidence, public)}}}'
+        f'{_words_json(line.evidence)},"evidence":{evidence_json(line.evidence, public)}}}'
+        for rank, line in enumerate(lines, 1)
     )
 
 
@@ -103,7 +101,7 @@ def _words_json(evidence: PairEvidence) -> str:
     return f'"grade":{_text(evidence.grade)},"strength":{"null" if strength is None else _text(strength)}'
 
 
-def cart_out(answered: AnsweredCart, public: bool) -> Rendered:
+def cart_out(answered: Answered[CartLine], public: bool) -> Rendered:
     """The answer to a cart, ready to go out."""
     bundle = answered.bundle
     body = {
@@ -113,7 +111,7 @@ def cart_out(answered: AnsweredCart, public: bool) -> Rendered:
         "notes": answered.notes,
         "footer": FOOTER,
     }
-    return _rendered(dumps(body), answered, Counter(line.grade for line in answered.lines))
+    return _rendered(dumps(body), answered)
 
 
 def _cart_line(bundle: LoadedBundle, rank: int, line: CartLine, public: bool) -> dict[str, Any]:
@@ -176,7 +174,6 @@ def _head(bundle: LoadedBundle) -> dict[str, Any]:
     return {"bundle": bundle.version, "model": bundle.name, **goal}
 
 
-def _rendered(body: bytes, answered: AnsweredQuery | AnsweredCart, grades: Counter[str]) -> Rendered:
-    shown = sum(grades.values())
-    short = shown < answered.k
-    return Rendered(body, tuple(grades.items()), shown == 0, short, answered.rule_hits, answered.bundle.short)
+def _rendered(body: bytes, answered: Answered[Any]) -> Rendered:
+    grades = Counter(line.grade for line in answered.lines)
+    return Rendered(body, grades, len(answered.lines) < answered.k, answered.rule_hits, answered.bundle.short)

@@ -20,15 +20,10 @@ class Rendered(NamedTuple):
     """An answer as it goes out, and what the metrics count of it."""
 
     body: bytes
-    grades: tuple[tuple[str, int], ...]
-    empty: bool
-    short: bool
+    grades: Mapping[str, int]
+    is_short: bool
     rule_hits: tuple[str, ...]
     version: str
-
-    def size(self) -> int:
-        """Bytes in memory, about."""
-        return len(self.body) + 400
 
 
 @dataclass(frozen=True, eq=False)
