@@ -9,19 +9,20 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, Response
+from fastapi.responses import FileResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
 
 from neatrec._version import __version__
 from neatrec.service.api import add_api
 from neatrec.service.editor import Editor, add_editor
 from neatrec.service.metrics import Metrics
-from neatrec.service.middleware import PROBES, App, RequestMiddleware
+from neatrec.service.middleware import PROBES, RequestMiddleware
 from neatrec.service.pages import add_page
-from neatrec.service.problems import Problem, gone, invalid
+from neatrec.service.problems import Problem, fault, gone, invalid
 from neatrec.service.settings import ServiceSettings
 from neatrec.service.watcher import BundleWatcher
 
@@ -36,11 +37,9 @@ KEY_SCHEMES = {
 }
 
 
-def make_app(settings: ServiceSettings, watcher: BundleWatcher | None = None) -> App:
+def make_app(settings: ServiceSettings, watcher: BundleWatcher | None = None) -> ASGIApp:
     """The service as an ASGI application. The bundle is opened and verified here: a bad one does not start."""
-    if watcher is None:
-        watcher = BundleWatcher(settings, Metrics())
-    live = watcher
+    live = watcher or BundleWatcher(settings, Metrics())
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -59,16 +58,16 @@ def make_app(settings: ServiceSettings, watcher: BundleWatcher | None = None) ->
     )
     for kind in (Problem, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, _on_error)
-    add_api(app, watcher.metrics, public=settings.public)
-    add_key_schemes(app, required=bool(watcher.keys))
+    add_api(app, live.metrics, public=settings.public)
+    add_key_schemes(app, required=bool(live.keys))
     pages = add_page(app, settings)
     if settings.editor_key_file is not None and settings.rules is not None:
-        editor = Editor(settings.rules, watcher, pages, watcher.metrics)
+        editor = Editor(settings.rules, live, pages, live.metrics)
         pages.session_of = editor.session
         add_editor(app, editor)
     app.add_api_route("/widget.js", _widget, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=str(files("neatrec.service") / "static")), name="static")
-    outer = RequestMiddleware(app, watcher, watcher.metrics, settings)
+    outer = RequestMiddleware(app, live, settings)
     if not settings.cors:
         return outer
     # outermost: a page of another origin must be able to read a 401 or a 503 too, and a preflight carries no key
@@ -114,13 +113,13 @@ async def _on_error(request: Request, error: Exception) -> Response:
     if _wants_page(request):
         page: Response = request.app.state.pages.problem(request, problem)
         return page
-    # the rest of a body that came too slowly is not waited for
-    headers = {"connection": "close"} if problem.status == 408 else getattr(error, "headers", None)
-    return JSONResponse(problem.to_dict(), problem.status, headers=headers)
+    response = problem.response()
+    response.headers.update(getattr(error, "headers", None) or {})
+    return response
 
 
 def _problem_of(error: Exception) -> Problem:
-    """What the caller sees of an error: of a fault of ours, which the middleware logs, nothing of the inside."""
+    """What the caller sees of an error; the middleware logs a fault of ours."""
     if isinstance(error, RequestValidationError):  # parameters or a body that do not fit their model
         return invalid(error.errors()[0])
     cause = error.__cause__ if isinstance(error, HTTPException) else error
@@ -129,7 +128,7 @@ def _problem_of(error: Exception) -> Problem:
     if isinstance(cause, ClientDisconnect):
         return gone()
     if not isinstance(error, HTTPException):
-        return Problem(500, "Fault", "the service failed", hint="The log of the service says why.")
+        return fault()
     known = {  # what the framework itself refuses
         400: (422, "ParameterError", "the body is not JSON"),
         404: (404, "NotFound", "there is nothing at this address"),

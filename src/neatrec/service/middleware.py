@@ -7,30 +7,24 @@ import base64
 import binascii
 import hmac
 import ipaddress
-import json
 import logging
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from neatrec.errors import SourceError, must_be
-from neatrec.service.metrics import Metrics
-from neatrec.service.problems import Problem, busy, no_key, too_large, too_slow
+from neatrec.service.problems import Problem, busy, fault, no_key, too_large, too_slow
 from neatrec.service.settings import BODY_SECONDS, MAX_BODY, AddressTemplate, ServiceSettings
 from neatrec.text import printable
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 Headers = Sequence[tuple[bytes, bytes]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +62,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def with_trusted_hosts(app: App, host: str) -> App:
+def with_trusted_hosts(app: ASGIApp, host: str) -> ASGIApp:
     """`app` for requests to `host` or to this machine's own names.
 
     A page from anywhere can give its own name the address 127.0.0.1 after it was loaded, and then read what a service
@@ -88,13 +82,9 @@ class Keys:
         return bool(self.valid)
 
     def admit(self, authorization: bytes | None, api_key: bytes | None) -> bool:
-        """Whether a request with these two headers is allowed. Keys are compared in constant time."""
-        if not self.valid:
-            return True
-        # a proxy may use Authorization for itself: one header does not hide the other
-        offered = (api_key, None if authorization is None else _offered(authorization))
-        found = [self.find(given or b"") for given in offered]  # both, whichever matches: the time reveals nothing
-        return any(key is not None for key in found)
+        """Whether one of these two headers holds a key: a proxy may use Authorization for itself."""
+        found = [self.find(given or b"") for given in (api_key, _offered(authorization or b""))]
+        return any(key is not None for key in found)  # both are compared: the time reveals nothing
 
     def find(self, offered: bytes) -> bytes | None:
         """The valid key that equals `offered`. All are compared, whichever it is: the time reveals nothing."""
@@ -143,16 +133,16 @@ def _offered(authorization: bytes) -> bytes | None:
 class RequestMiddleware:
     """The outermost layer."""
 
-    def __init__(self, app: App, watcher: Any, metrics: Metrics, settings: ServiceSettings) -> None:
+    def __init__(self, app: ASGIApp, watcher: Any, settings: ServiceSettings) -> None:
         """Without keys, only requests to the host of `settings` or a loopback name are answered, except probes."""
         host = settings.host
         self.probes = app
         self.app = app if watcher.keys or host is None else with_trusted_hosts(app, host)
-        self.watcher = watcher
-        self.metrics = metrics
+        self.watcher, self.metrics = watcher, watcher.metrics
         self.max_in_flight = settings.in_flight
         self.headers = security_headers(settings.image_url)
-        self.busy = messages(busy(), self.headers)  # made once: there is no time for it under load
+        self.busy = busy().response()  # made once: there is no time for it under load
+        self.busy.raw_headers += self.headers
         self.in_flight = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -165,8 +155,7 @@ class RequestMiddleware:
         if self.in_flight >= self.max_in_flight:
             self.metrics.shed.inc()
             self.metrics.requests.labels("other", "503", self.watcher.snapshot.main.short).inc()
-            for message in self.busy:
-                await send(dict(message))
+            await self.busy(scope, receive, send)
             return
         self.in_flight += 1
         try:
@@ -176,7 +165,7 @@ class RequestMiddleware:
         finally:
             self.in_flight -= 1
 
-    async def _serve(self, app: App, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
         sent: list[int] = []
 
@@ -212,11 +201,11 @@ class RequestMiddleware:
             body = limited(receive) if scope["method"] == "POST" else receive
             await app(scope, body, with_headers)
         except Problem as problem:
-            await refuse(problem, with_headers)
+            await problem.response()(scope, receive, with_headers)
         except Exception:  # the last resort: one failed request must not end the connection without an answer
             log.exception("a request failed")
             if not sent:
-                await refuse(Problem(500, "Fault", "the service failed", hint="Its log says why."), with_headers)
+                await fault().response()(scope, receive, with_headers)
         finally:
             route = getattr(scope.get("route"), "path", "other")
             version = snapshot.main.short
@@ -232,11 +221,10 @@ class RequestMiddleware:
 
     def _check(self, scope: Scope) -> None:
         headers = dict(scope["headers"])
-        offered = headers.get(b"authorization"), headers.get(b"x-api-key")
-        valid = (self.watcher.keys, self.watcher.editor_keys)  # who may edit may read
-        admitted = [keys.admit(*offered) for keys in valid if keys]
-        if valid[0] and not any(admitted) and scope["path"] not in PROBES:
-            raise no_key()
+        if self.watcher.keys and scope["path"] not in PROBES:
+            valid = Keys(self.watcher.keys.valid + self.watcher.editor_keys.valid)  # who may edit may read
+            if not valid.admit(headers.get(b"authorization"), headers.get(b"x-api-key")):
+                raise no_key()
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or len(length) > MAX_DIGITS or int(length) > MAX_BODY:
             raise too_large(MAX_BODY)
@@ -265,21 +253,3 @@ def limited(receive: Receive) -> Receive:
         return message
 
     return receive_in_time
-
-
-async def refuse(problem: Problem, send: Send) -> None:
-    """Send `problem` as the answer."""
-    for message in messages(problem):
-        await send(message)
-
-
-def messages(problem: Problem, more: Headers = ()) -> tuple[Message, Message]:
-    """What is sent for `problem`, with `more` headers."""
-    body = json.dumps(problem.to_dict()).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if problem.status == 503:
-        headers.append((b"retry-after", b"1"))
-    if problem.status == 401:
-        headers.append((b"www-authenticate", b'Basic realm="neatrec", charset="UTF-8"'))
-    start = {"type": "http.response.start", "status": problem.status, "headers": [*headers, *more]}
-    return start, {"type": "http.response.body", "body": body}

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+from starlette.responses import JSONResponse
+
 from neatrec.errors import NeatrecError
 from neatrec.service.settings import MAX_K, MAX_NAME, MAX_NOTE, MAX_QUERY_STRING
 from neatrec.text import printable
@@ -23,6 +25,12 @@ WANTED = {
     "line": "a line of the rules",
 }
 """What some parameters must be."""
+HEADERS = {
+    401: {"www-authenticate": 'Basic realm="neatrec", charset="UTF-8"'},
+    408: {"connection": "close"},  # the rest of a body that came too slowly is not waited for
+    503: {"retry-after": "1"},
+}
+"""Of the answers with some statuses."""
 
 
 class Problem(NeatrecError):
@@ -35,6 +43,9 @@ class Problem(NeatrecError):
 
     def to_dict(self) -> dict[str, Any]:
         return {"error": {"kind": self.kind, "message": self.message, "hint": self.hint, **self.where}}
+
+    def response(self) -> JSONResponse:
+        return JSONResponse(self.to_dict(), self.status, headers=HEADERS.get(self.status))
 
 
 def bad(argument: str, wanted: str, got: object, *, hint: str | None = None) -> Problem:
@@ -118,6 +129,11 @@ def gone() -> Problem:
 
 def busy() -> Problem:
     return Problem(503, "Busy", "too many requests at once", hint="Try again in a second.")
+
+
+def fault() -> Problem:
+    """A fault of ours: nothing of the inside is shown."""
+    return Problem(500, "Fault", "the service failed", hint="The log of the service says why.")
 
 
 def no_key() -> Problem:

@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from neatrec.errors import NeatrecError, ResourceError, must_be
 from neatrec.service.app import make_app
 from neatrec.service.metrics import SHARED
-from neatrec.service.middleware import KEY_VARIABLE, App, is_loopback, read_keys
+from neatrec.service.middleware import KEY_VARIABLE, is_loopback, read_keys
 from neatrec.service.settings import VARIABLE, ServiceSettings
 from neatrec.text import printable
 
@@ -166,7 +167,7 @@ def signals_after(unless: Callable[[], bool]) -> Iterator[list[int]]:
         signal.raise_signal(one)
 
 
-def worker_app() -> App:
+def worker_app() -> ASGIApp:
     """The application of one of several workers, which read the settings from the environment.
 
     One that cannot open any bundle ends the service: its supervisor would start it again and again.
