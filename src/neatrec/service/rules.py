@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -79,21 +80,35 @@ def parse_rules(content: bytes, file: Path, day: date | None = None) -> Rules:
     """The rules that `file` would hold with this content."""
     lines = csv.reader(text_of(content, file).splitlines(), strict=True)
     try:
-        header = [name.strip().lower() for name in next(lines, [])]
-        _check_header(header, file)
-        rules = list(_rules(lines, header, file))
-    except csv.Error as error:
-        raise _wrong(file, lines.line_num, f"it is not CSV ({error})") from error
-    today = datetime.now(UTC).date() if day is None else day
-    _check_positions([rule for rule in rules if rule.action == "pin" and rule.holds(today)], file)
-    return Rules(tuple(rules), hashlib.sha256(content).hexdigest()[:32])
+        rules = tuple(_rules(lines, datetime.now(UTC).date() if day is None else day))
+    except (csv.Error, ValueError) as error:
+        what = f"it is not CSV ({error})" if isinstance(error, csv.Error) else error
+        hint = f"The columns are {', '.join(COLUMNS)}; an action is {', '.join(ACTIONS[:-1])} or {ACTIONS[-1]}."
+        line = max(lines.line_num, 1)
+        raise SourceError(f"{printable(file)}, line {line}: {what}", file=str(file), line=line, hint=hint) from error
+    return Rules(rules, hashlib.sha256(content).hexdigest()[:32])
 
 
-def _rules(lines: Any, header: list[str], file: Path) -> Iterator[Rule]:
+def _rules(lines: Any, day: date) -> Iterator[Rule]:
+    """The rules of the lines; `ValueError` in the first one that is wrong."""
+    header = [name.strip().lower() for name in next(lines, [])]
+    for name in REQUIRED:
+        if name not in header:
+            raise ValueError(f"the column {name!r} is missing")
+    for name in header:
+        if name not in COLUMNS:
+            raise ValueError(f"there is no column {printable(name)!r}")
     before = lines.line_num
+    pinned: dict[tuple[str, int], int] = {}
     for row in lines:
         if any(row):
-            yield _rule(header, row, file, (before + 1, lines.line_num))
+            rule = _rule(header, row, (before + 1, lines.line_num))
+            if rule.action == "pin" and rule.holds(day):  # any two that have not ended overlap
+                first = pinned.setdefault((rule.query, rule.position), lines.line_num)
+                if first != lines.line_num:
+                    place = f"position {rule.position} of {printable(rule.query)!r}"
+                    raise ValueError(f"two items are pinned to {place} (see line {first})")
+            yield rule
         before = lines.line_num
 
 
@@ -129,68 +144,27 @@ def _unreadable(file: Path) -> SourceError:
     return SourceError(f"cannot read {printable(file)} as UTF-8 text", file=str(file))
 
 
-def _check_header(header: list[str], file: Path) -> None:
-    missing = [name for name in REQUIRED if name not in header]
-    foreign = [name for name in header if name not in COLUMNS]
-    if missing or foreign:
-        what = f"the column {missing[0]!r} is missing" if missing else f"there is no column {printable(foreign[0])!r}"
-        raise _wrong(file, 1, what)
-
-
-def _rule(header: list[str], row: list[str], file: Path, lines: tuple[int, int]) -> Rule:
-    line = lines[1]
+def _rule(header: list[str], row: list[str], lines: tuple[int, int]) -> Rule:
     if len(row) > len(header):
-        raise _wrong(file, line, f"{len(row)} cells for {len(header)} columns; a note with a comma needs quotes")
+        raise ValueError(f"{len(row)} cells for {len(header)} columns; a note with a comma needs quotes")
     found = dict(zip(header, row, strict=False))
     cell = {name: found.get(name, "").strip() for name in COLUMNS}
     if not cell["query"] or not cell["item"]:
-        raise _wrong(file, line, "`query` and `item` must be ids")
+        raise ValueError("`query` and `item` must be ids")
     if cell["action"] not in ACTIONS:
-        what = f"`action` must be block, pin, boost or note, got {printable(cell['action'])!r}"
-        raise _wrong(file, line, what)
+        raise ValueError(f"`action` must be block, pin, boost or note, got {printable(cell['action'])!r}")
     if cell["query"] == cell["item"]:
-        raise _wrong(file, line, "an item is never recommended for itself")
+        raise ValueError("an item is never recommended for itself")
     if cell["action"] == "pin" and cell["query"] == EVERY:
-        raise _wrong(file, line, "a pin needs a query of its own; only other actions may use *")
-    return Rule(
-        **{name: cell[name] for name in ("query", "item", "action", "note", "who", "when")},
-        position=_position(cell, file, line),
-        until=_until(cell, file, line),
-        lines=lines,
-    )
-
-
-def _position(cell: dict[str, str], file: Path, line: int) -> int:
-    text = cell["position"]
-    if not text:
-        return 1
-    if not (text.isascii() and text.isdecimal() and len(text) < 4 and 1 <= int(text) <= MAX_K):
-        raise _wrong(file, line, f"`position` must be a whole number from 1 to {MAX_K}, got {printable(text)!r}")
-    return int(text)
-
-
-def _until(cell: dict[str, str], file: Path, line: int) -> date | None:
+        raise ValueError("a pin needs a query of its own; only other actions may use *")
+    position, until = cell.pop("position") or "1", cell.pop("until")
+    if not re.fullmatch("[0-9]{1,3}", position) or not 1 <= int(position) <= MAX_K:
+        raise ValueError(f"`position` must be a whole number from 1 to {MAX_K}, got {printable(position)!r}")
     try:
-        return date.fromisoformat(cell["until"]) if cell["until"] else None
+        day = date.fromisoformat(until) if until else None
     except ValueError as error:
-        what = f"`until` must be a day such as 2026-12-24, got {printable(cell['until'])!r}"
-        raise _wrong(file, line, what) from error
-
-
-def _check_positions(pins: list[Rule], file: Path) -> None:
-    """No position is given twice; no rule begins later than today, so any two that have not ended overlap."""
-    taken: dict[tuple[str, int], int] = {}
-    for rule in pins:
-        line = rule.lines[1]
-        first = taken.setdefault((rule.query, rule.position), line)
-        if first != line:
-            what = f"two items are pinned to position {rule.position} of {printable(rule.query)!r} (see line {first})"
-            raise _wrong(file, line, what)
-
-
-def _wrong(file: Path, line: int, what: str) -> SourceError:
-    hint = f"The columns are {', '.join(COLUMNS)}; an action is {', '.join(ACTIONS[:-1])} or {ACTIONS[-1]}."
-    return SourceError(f"{printable(file)}, line {line}: {what}", file=str(file), line=line, hint=hint)
+        raise ValueError(f"`until` must be a day such as 2026-12-24, got {printable(until)!r}") from error
+    return Rule(**cell, position=int(position), until=day, lines=lines)
 
 
 EVERY_CODE = -1
@@ -264,6 +238,6 @@ def filter_of(bundle: LoadedBundle, rules: CompiledRules, filters: Filters, quer
         chosen=np.logical_or.reduce(chosen) if chosen else None,
         diversify=filters.diversify,
     )
-    found.blocked = set(rules.blocked_everywhere).union(*map(rules.hidden, queries))
+    found.blocked = set().union(rules.blocked_everywhere, *map(rules.hidden, queries))
     found.available = rules.available
     return found

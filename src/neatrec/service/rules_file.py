@@ -53,7 +53,7 @@ class RulesFile:
         """Add a line to the file that has this version. Notes cannot be formulas of a spreadsheet."""
         rule = replace(rule, note=no_formula(rule.note), who=no_formula(rule.who))
 
-        def with_rule(content: bytes, rules: Rules) -> bytes:
+        def with_rule(content: bytes, rules: Rules) -> tuple[bytes, Rule]:
             same = (rule.query, rule.item, rule.action)
             if any((each.query, each.item, each.action) == same for each in rules.today(day)):
                 raise Problem(409, "Conflict", "there is such a rule already", hint="Undo it first.")
@@ -64,28 +64,25 @@ class RulesFile:
                 raise Problem(422, "ParameterError", error.message, hint="Nothing was written.") from error
             if replace(written, lines=rule.lines) != rule:
                 raise Problem(422, "ParameterError", "these ids cannot stand in a line of CSV")
-            return added
+            return added, rule
 
         self._change(version, day, with_rule)
 
     def remove(self, line: int, version: str, day: date) -> Rule:
         """Remove the rule that begins in this line of the file that has this version; returns it."""
-        removed: list[Rule] = []
 
-        def without_rule(content: bytes, rules: Rules) -> bytes:
-            found = [rule for rule in rules.rules if rule.lines[0] == line]
-            if not found:
+        def without_rule(content: bytes, rules: Rules) -> tuple[bytes, Rule]:
+            found = next((rule for rule in rules.rules if rule.lines[0] == line), None)
+            if found is None:
                 raise EditConflict
-            first, last = found[0].lines
             lines = text_of(content, self.path).splitlines(keepends=True)
-            removed.append(found[0])
-            return _as_before(content, [*lines[: first - 1], *lines[last:]])
+            return _as_before(content, [*lines[: line - 1], *lines[found.lines[1] :]]), found
 
-        self._change(version, day, without_rule)
-        return removed[0]
+        return self._change(version, day, without_rule)
 
-    def _change(self, version: str, day: date, edit: Callable[[bytes, Rules], bytes]) -> None:
-        """Replace the content by what `edit` makes of it: after a crash at any moment it is the old one or the new."""
+    def _change(self, version: str, day: date, edit: Callable[[bytes, Rules], tuple[bytes, Rule]]) -> Rule:
+        """Replace the content by what `edit` makes of it, and return its rule: after a crash at any moment the content
+        is the old one or the new."""
         writing = self.path.with_name(self.path.name + WRITING)
         try:
             with self.locked():
@@ -93,13 +90,14 @@ class RulesFile:
                 rules = self._parsed(before, day)
                 if rules.version != version:
                     raise EditConflict
-                after = edit(before, rules)
+                after, rule = edit(before, rules)
                 try:
                     self.write(writing, after)
                     self._put(writing, before)
                 finally:
                     writing.unlink(missing_ok=True)
                 sync_folder(self.path.parent)
+                return rule
         except OSError as error:
             why = printable(error.strerror or error)
             log.error("rules not written: %s: %s", printable(self.path), why)
