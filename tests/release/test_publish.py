@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from helpers.toyshop import toy_baskets
+from neatrec.bundle.versions import bundle_in
 from neatrec.data.baskets import Baskets
 from neatrec.errors import BundleError, GateError, ParameterError, ResourceError, SourceError
 from neatrec.models import Run, make_model
@@ -22,7 +23,7 @@ from neatrec.release import store as publish_store
 from neatrec.release.diff import BundleDiff, compare, top_answers
 from neatrec.release.limits import PublishLimits
 from neatrec.release.publish import publish, rollback
-from neatrec.release.store import BundleStore, bundle_in
+from neatrec.release.store import BundleStore
 from neatrec.report.attachment import held_out, read_report
 from neatrec.service.metrics import Metrics
 from neatrec.service.settings import ServiceSettings
@@ -213,7 +214,7 @@ def test_what_else_lies_in_a_store_stops_no_publish(nights: list[Path], tmp_path
     for name in ("²-x", "-", "x-1", "0x3-a"):
         (store / "versions" / name).mkdir()
     assert publish(nights[2], store, OPEN)["kept"] == [1, 2, 3]
-    assert [path.name[:2] for path in other_versions(store)] == ["1-"]
+    assert [version.number for version in other_versions(store)] == [1]
     assert BundleWatcher(ServiceSettings(store), Metrics()).snapshot.main.version == version_of(nights[2])
 
 

@@ -367,7 +367,7 @@ def test_a_key_that_readers_are_given_too_edits_no_more(desk: Desk) -> None:
     watcher = BundleWatcher(desk.settings, Metrics())
     editor = desk.editor(worker=TestClient(make_app(desk.settings, watcher), follow_redirects=False))
     given = {**hidden_fields(editor), "query": CHIPS, "item": SALSA, "action": "block"}
-    watcher.keys = Keys((KEY.encode(),))
+    watcher.key_file.value = Keys((KEY.encode(),))
     reading = {"x-api-key": KEY}
     assert editor.post("/rules", data=given, headers=reading).status_code == 403
     assert editor.post("/login", data={"who": "Eve", "key": KEY}, headers=reading).status_code == 403

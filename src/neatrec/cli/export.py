@@ -54,9 +54,9 @@ def export(
     ),
 ) -> None:
     """Write what `recommend` answers for every item: a file, a shop's import, a database; or the vectors."""
+    from neatrec.bundle.versions import bundle_in
     from neatrec.io.addresses import is_address
     from neatrec.release.export import ExportOptions, export_answers
-    from neatrec.release.store import bundle_in
     from neatrec.serving import ServingTable
 
     folder = bundle_in(bundle)

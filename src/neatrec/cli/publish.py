@@ -80,7 +80,8 @@ def _rollback(output: OutputOptions, store: Path, to: int | None) -> None:
 
 
 def _status(output: OutputOptions, store: Path) -> None:
-    from neatrec.release.store import is_store, versions_in
+    from neatrec.bundle.versions import is_store
+    from neatrec.release.store import versions_in
 
     if not is_store(store):
         raise must_be("STORE", "a folder that `neatrec publish` wrote", str(store))
@@ -98,8 +99,8 @@ def print_versions(versions: list[dict[str, Any]]) -> None:
 
 
 def _diff(output: OutputOptions, a: Path, b: Path, listed: int) -> None:
+    from neatrec.bundle.versions import bundle_in
     from neatrec.release.diff import compare
-    from neatrec.release.store import bundle_in
     from neatrec.serving import ServingTable
 
     found = compare(ServingTable.open(bundle_in(a)), ServingTable.open(bundle_in(b)), listed=listed)

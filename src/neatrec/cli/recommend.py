@@ -56,7 +56,7 @@ def recommend(
 ) -> None:
     """Show what goes with an item, or with a whole cart, and how certain that is."""
     from neatrec.bundle import load_bundle, read_manifest
-    from neatrec.release.store import bundle_in
+    from neatrec.bundle.versions import bundle_in
     from neatrec.serving import ServingTable, has_table
     from neatrec.serving import recommend as answered
 

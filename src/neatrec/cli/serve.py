@@ -102,7 +102,7 @@ def serve(
 
     require_extra("serve", "the service")
     from neatrec.bundle import is_bundle
-    from neatrec.release.store import is_store
+    from neatrec.bundle.versions import is_store
     from neatrec.service.run import bound, require_api_key
     from neatrec.service.run import serve as run
     from neatrec.service.settings import AddressTemplate, ServiceSettings

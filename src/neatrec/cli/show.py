@@ -22,7 +22,8 @@ def show(
     ),
 ) -> None:
     """Show what a bundle holds, or a store and its live one; without one, the models, their parameters and defaults."""
-    from neatrec.release.store import bundle_in, is_store, versions_in
+    from neatrec.bundle.versions import bundle_in, is_store
+    from neatrec.release.store import versions_in
 
     if bundle is None:
         _show_models(output)

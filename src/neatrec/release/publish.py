@@ -8,10 +8,11 @@ from typing import Any
 
 from neatrec.bundle import read_manifest
 from neatrec.bundle.folder import BundleFolder
+from neatrec.bundle.versions import StoredVersion
 from neatrec.errors import BundleError, GateError, must_be
 from neatrec.release.diff import BundleDiff, compare
 from neatrec.release.limits import PublishLimits
-from neatrec.release.store import BundleStore, StoredVersion
+from neatrec.release.store import BundleStore
 from neatrec.serving import ServingTable
 from neatrec.text import printable
 

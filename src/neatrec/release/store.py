@@ -1,8 +1,7 @@
-"""A store of bundle versions: `versions/N-HASH/`, and the link `current` to the live one.
+"""Writes a store of bundle versions.
 
 A version is written to `versions/.writing`, verified and renamed, and then `current` is replaced atomically: a reader
-always finds the complete old or new one. A version that was rolled back has a file `N-HASH.back` beside it, so that a
-later rollback skips it.
+always finds the complete old or new one. A later rollback skips a version that was rolled back.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from neatrec.bundle.folder import FULL, remove, sync_file, sync_folder
 from neatrec.bundle.manifest import NAME, read_manifest_file, verify_files
+from neatrec.bundle.versions import CURRENT, VERSIONS, StoredVersion, versions_of
 from neatrec.errors import BundleError, NeatrecError, ParameterError, ResourceError, must_be
 from neatrec.text import printable
 
@@ -26,23 +25,9 @@ log = logging.getLogger(__name__)
 
 MAX_VERSIONS = 7
 """Versions that are kept."""
-CURRENT, VERSIONS, LOCK, GATE = "current", "versions", ".lock", "gate.toml"
-ROLLED_BACK = ".back"
+LOCK, GATE = ".lock", "gate.toml"
 HASH_DIGITS = 12
 """Digits of the content hash in a version's name."""
-
-
-@dataclass(frozen=True, order=True)
-class StoredVersion:
-    """One bundle of a store."""
-
-    number: int
-    folder: Path
-
-    @property
-    def mark(self) -> Path:
-        """The file that marks a version that was rolled back."""
-        return self.folder.with_name(self.folder.name + ROLLED_BACK)
 
 
 class BundleStore:
@@ -61,12 +46,7 @@ class BundleStore:
 
     def versions(self) -> list[StoredVersion]:
         """All versions, the oldest first."""
-        place = self.folder / VERSIONS
-        names = [entry for entry in place.iterdir() if entry.is_dir()] if place.is_dir() else []
-        parted = [(entry.name.partition("-"), entry) for entry in names]
-        return sorted(
-            StoredVersion(int(number), entry) for (number, dash, _), entry in parted if dash and number.isdecimal()
-        )
+        return versions_of(self.folder)
 
     def current(self) -> StoredVersion | None:
         """The live version; None before the first publish."""
@@ -164,17 +144,6 @@ class BundleStore:
             )
         hint = "Choose a folder that can be written. The live one is untouched."
         return ParameterError(f"cannot write the store {where}: {why}", hint=hint)
-
-
-def bundle_in(place: str | Path) -> Path:
-    """The bundle at a path: the path itself, or the live version of a store."""
-    place = Path(place)
-    return place / CURRENT if is_store(place) else place
-
-
-def is_store(place: Path) -> bool:
-    """Whether the path is a store with a live version."""
-    return (place / CURRENT).is_symlink() and not (place / NAME).exists()
 
 
 def versions_in(store: Path) -> list[dict[str, Any]]:

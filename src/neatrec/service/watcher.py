@@ -11,11 +11,12 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from neatrec.bundle import read_manifest
 from neatrec.bundle.manifest import NAME
+from neatrec.bundle.versions import CURRENT, StoredVersion, bundle_in, versions_of
 from neatrec.errors import NeatrecError, ResourceError
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.metrics import Metrics
@@ -29,33 +30,25 @@ from neatrec.text import printable
 log = logging.getLogger(__name__)
 Value = TypeVar("Value")
 
-CURRENT, VERSIONS, ROLLED_BACK = "current", "versions", ".back"
-"""In a store: the link that names the live bundle, the folder of all, the end of a mark beside one."""
-
 Stamp = tuple[tuple[str, int, int, int], ...] | None
 
 
-def bundle_at(place: Path) -> Path:
-    """The bundle to open: that of a store's `current`, or the place itself."""
-    return place / CURRENT if not (place / NAME).exists() and (place / CURRENT).exists() else place
-
-
-def other_versions(place: Path) -> list[Path]:
+def other_versions(store: Path) -> list[StoredVersion]:
     """The versions of a store that are not live and were not rolled back, the newest first; none of a bundle."""
-    live, folder = os.path.realpath(place / CURRENT), place / VERSIONS
-    folders = [path for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
-    usable = [path for path in folders if not path.with_name(path.name + ROLLED_BACK).exists()]
-    numbered = [(int(number), path) for path in usable if (number := path.name.partition("-")[0]).isdecimal()]
-    return [path for _, path in sorted(numbered, reverse=True) if os.path.realpath(path) != live]
+    live = os.path.realpath(store / CURRENT)
+    found = [each for each in versions_of(store) if not each.mark.exists() and os.path.realpath(each.folder) != live]
+    return found[::-1]
 
 
-def stamp_of(place: Path) -> Stamp:
+def stamp_of(place: Path | None) -> Stamp:
     """What changes when a file at `place` or in the bundle there changes: real path, file number, time, size.
 
     None: nothing is there.
     """
+    if place is None:
+        return None
     try:
-        folder = Path(os.path.realpath(bundle_at(place)))
+        folder = Path(os.path.realpath(bundle_in(place)))
         if folder.is_file():  # of a link what it leads to: that is what changes
             files = [folder]
         else:
@@ -78,12 +71,12 @@ class Watched(Generic[Value]):
 
     def __init__(
         self,
-        path: Path,
-        read: Callable[[Path], Value],
+        path: Path | None,
+        read: Callable[[Any], Value],
         refused: Callable[[], None],
         what: str,
         describe: Callable[[Value], str] = lambda _: "",
-        fall_back: Callable[[Path, Exception], Value] | None = None,
+        fall_back: Callable[[Any, Exception], Value] | None = None,
     ) -> None:
         """`refused` counts bad files; `describe`: what the log adds about a new value; `fall_back`: what is used where
         the first one is bad.
@@ -151,13 +144,13 @@ class BundleWatcher:
             Watched(path, _open, metrics.refused.inc, "bundle", lambda bundle: f", version {bundle.short}", _open_older)
             for path in (settings.bundle, *settings.compare)
         ]
-        self.rules = self._file(settings.rules, read_rules, "rules")
-        self.available = self._file(settings.available, read_available, "available")
-        self.key_file = self._file(settings.key_file, read_keys, "keys")
-        self.keys: Keys = read_keys(None) if self.key_file is None else self.key_file.value
+        self.rules = self._file(settings.rules, read_rules, "rules", without=Rules())
+        self.available: Watched[frozenset[str] | None] = self._file(
+            settings.available, read_available, "available", without=None
+        )
+        self.key_file = self._file(settings.key_file, read_keys, "keys", without=read_keys(None))
         read_editor_keys = partial(read_keys, argument="editor-key-file")
-        self.editor_key_file = self._file(settings.editor_key_file, read_editor_keys, "editor keys")
-        self.editor_keys = Keys() if self.editor_key_file is None else self.editor_key_file.value
+        self.editor_key_file = self._file(settings.editor_key_file, read_editor_keys, "editor keys", without=Keys())
         self._lock = threading.Lock()
         """Held while rules or list are read again and the snapshot is replaced: requests do so too."""
         self._rules_stat = self._stat_rules()
@@ -166,9 +159,17 @@ class BundleWatcher:
         self._thread: threading.Thread | None = None
         self._count_live()
 
-    def _file(self, path: Path | None, read: Callable[[Path], Value], what: str) -> Watched[Value] | None:
-        counter = self.metrics.bad_files.labels(what)
-        return None if path is None else Watched(path, read, counter.inc, what)
+    def _file(self, path: Path | None, read: Callable[[Path], Value], what: str, *, without: Value) -> Watched[Value]:
+        refused = self.metrics.bad_files.labels(what).inc
+        return Watched(path, lambda path: without if path is None else read(path), refused, what)
+
+    @property
+    def keys(self) -> Keys:
+        return self.key_file.value
+
+    @property
+    def editor_keys(self) -> Keys:
+        return self.editor_key_file.value
 
     def _bundles(self) -> dict[str, LoadedBundle]:
         bundles: dict[str, LoadedBundle] = {}
@@ -180,13 +181,12 @@ class BundleWatcher:
         return bundles
 
     def _snapshot(self, bundles: Mapping[str, LoadedBundle], day: date) -> ServingSnapshot:
-        rules = Rules() if self.rules is None else self.rules.value
+        rules = self.rules.value
         main = next(iter(bundles.values()))
         if unknown := rules.unknown(lambda item: main.code(item) is not None, day):
             # catalogues change every night and rules need not: no fault, but a wrong id should not go unseen
             log.warning("rules: %d of %d name an id that the bundle does not hold", unknown, len(rules.today(day)))
-        available = None if self.available is None else self.available.value
-        return make_snapshot(bundles, rules, available, day, self._refusal(), public=self.settings.public)
+        return make_snapshot(bundles, rules, self.available.value, day, self._refusal(), public=self.settings.public)
 
     def _refusal(self) -> str | None:
         """Why a bundle that should be live is not."""
@@ -199,12 +199,10 @@ class BundleWatcher:
         swapped = [watched.reload() for watched in self.bundles]
         for watched in self.bundles if any(swapped) else ():
             _ = watched.value.search  # while the old snapshot still answers
-        if self.key_file is not None and self.key_file.reload():
-            self.keys = self.key_file.value
-        if self.editor_key_file is not None and self.editor_key_file.reload():
-            self.editor_keys = self.editor_key_file.value
+        self.key_file.reload()
+        self.editor_key_file.reload()
         with self._lock:
-            changed = [watched.reload() for watched in (self.rules, self.available) if watched is not None]
+            changed = [self.rules.reload(), self.available.reload()]
             if not any([*swapped, *changed]) and self.snapshot.day == _today():
                 if (refusal := self._refusal()) != self.snapshot.refusal:
                     self.snapshot = replace(self.snapshot, refusal=refusal)
@@ -218,13 +216,13 @@ class BundleWatcher:
     def rules_changed(self) -> bool:
         """Whether somebody may edit the rules and their file is not the one that was read: a request looks each time,
         so that an edit holds at once in every worker."""
-        return self.editor_key_file is not None and self._stat_rules() != self._rules_stat
+        return self.settings.editor_key_file is not None and self._stat_rules() != self._rules_stat
 
     def take_rules(self) -> None:
         """Read the rules again, if they changed, and answer by them from now on."""
         with self._lock:
             self._rules_stat = self._stat_rules()
-            if self.rules is not None and self.rules.reload():
+            if self.rules.reload():
                 self.snapshot = self._snapshot(self.snapshot.bundles, self.snapshot.day)
 
     def _stat_rules(self) -> tuple[int, int, int] | None:
@@ -264,7 +262,7 @@ _opened: WeakValueDictionary[str, ServingTable] = WeakValueDictionary()
 
 
 def _open(path: Path) -> LoadedBundle:
-    index = ServingTable.open(bundle_at(path), verify=True)
+    index = ServingTable.open(bundle_in(path), verify=True)
     bundle = LoadedBundle(index, _before(path))
     _opened[index.version] = index
     # made before the first request needs them
@@ -275,23 +273,23 @@ def _open(path: Path) -> LoadedBundle:
 def _before(place: Path) -> ServingTable | None:
     """The version before the live one of a store; None where there is none that can be read."""
     number = Path(os.path.realpath(place / CURRENT)).name.partition("-")[0]
-    for version in other_versions(place) if number.isdecimal() else ():
-        if int(version.name.partition("-")[0]) > int(number):
-            continue
-        try:
-            served = _opened.get(read_manifest(version).content_hash)
-            return ServingTable.open(version) if served is None else served
-        except (NeatrecError, OSError, MemoryError) as error:  # it is only compared with, not served
-            log.warning("version %s is not compared with: %s", printable(version.name), printable(error, 500))
-            return None
-    return None
+    older = [each.folder for each in other_versions(place) if number.isdecimal() and each.number <= int(number)]
+    if not older:
+        return None
+    try:
+        served = _opened.get(read_manifest(older[0]).content_hash)
+        return ServingTable.open(older[0]) if served is None else served
+    except (NeatrecError, OSError, MemoryError) as error:  # it is only compared with, not served
+        log.warning("version %s is not compared with: %s", printable(older[0].name), printable(error, 500))
+        return None
 
 
 def _open_older(path: Path, error: Exception) -> LoadedBundle:
     """The newest other version of a store that verifies, where the live one is bad."""
-    if not (versions := other_versions(path)):
+    folders = [version.folder for version in other_versions(path)]
+    if not folders:
         raise error
-    for version in versions:
+    for version in folders:
         try:
             bundle = _open(version)
         except Exception as refusal:  # noqa: BLE001 (whatever it is, it is logged, and the next one is tried)

@@ -12,6 +12,7 @@ from typing import Any, cast
 from neatrec.bundle import BundleLock, Manifest, load_bundle, read_manifest, save_bundle, stream_hash
 from neatrec.bundle.manifest import file_record
 from neatrec.bundle.store import parameters_of
+from neatrec.bundle.versions import bundle_in
 from neatrec.cooccurrence import counting_engine
 from neatrec.cooccurrence.recency import half_life_on_spark, parse_half_life
 from neatrec.cooccurrence.strata import SIZE, parse_strata, usable_strata
@@ -26,7 +27,6 @@ from neatrec.models.embeddings.model import EmbeddingModel
 from neatrec.models.embeddings.synchronize import Synchronizer
 from neatrec.models.embeddings.warm_start import check_warm_start
 from neatrec.models.run import Progress, Run
-from neatrec.release.store import bundle_in
 from neatrec.serving import ServingTable, save_indexed
 from neatrec.serving.approximate import check_approximate
 from neatrec.serving.build import K, table_device
