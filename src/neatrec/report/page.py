@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -72,15 +72,6 @@ class ExampleList(NamedTuple):
 
 
 Block = Paragraph | Heading | ReportTable | FigureRow | FactList | ExampleList | SummaryCard
-KINDS: Mapping[type, str] = {
-    Paragraph: "words",
-    Heading: "heading",
-    FigureRow: "figures",
-    FactList: "facts",
-    ExampleList: "examples",
-    SummaryCard: "card",
-}
-"""The template of each kind of block; a table names its own."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +114,7 @@ def render(page: Page) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"name": format_text, "sentence": format_sentence, "mark_class": _mark_class}
-    environment.filters["template"] = lambda block: f"blocks/{KINDS.get(type(block)) or block.kind}.html.jinja"
+    environment.filters["template"] = lambda block: f"blocks/{getattr(block, 'kind', type(block).__name__)}.html.jinja"
     style = environment.get_template("style.css").render(light=css_variables(LIGHT), dark=css_variables(DARK))
     values: dict[str, Any] = {"page": page, "style": style, "policy": _policy(style), "version": __version__}
     return environment.get_template("page.html.jinja").render(values)

@@ -15,41 +15,22 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
-INK, MUTED, GRID, GROUND = "#010100", "#010200", "#010300", "#010400"
-SERIES = ("#020100", "#020200", "#020300", "#020400", "#020500", "#020600")
-"""Stand-ins: what is drawn with one of these takes the colour of its CSS variable."""
-
-VARIABLES: Mapping[str, str] = {
-    INK: "ink",
-    MUTED: "muted",
-    GRID: "line",
-    GROUND: "ground",
-    **{stand_in: f"series-{number}" for number, stand_in in enumerate(SERIES, 1)},
+PALETTE = {
+    "ink": ("#010100", "#1c2024", "#e8ebee"),
+    "muted": ("#010200", "#5b6470", "#a4adb8"),
+    "line": ("#010300", "#d5dae0", "#3a424b"),
+    "ground": ("#010400", "#ffffff", "#14181c"),
+    "series-1": ("#020100", "#1f5fa8", "#7fb5f2"),
+    "series-2": ("#020200", "#b3500a", "#f2a25c"),
+    "series-3": ("#020300", "#1a7a48", "#6fd39d"),
+    "series-4": ("#020400", "#7a45a8", "#c6a4f0"),
+    "series-5": ("#020500", "#ad2a72", "#f08fc2"),
+    "series-6": ("#020600", "#4d6570", "#9fb8c2"),
 }
-LIGHT: Mapping[str, str] = {
-    "ink": "#1c2024",
-    "muted": "#5b6470",
-    "line": "#d5dae0",
-    "ground": "#ffffff",
-    "series-1": "#1f5fa8",
-    "series-2": "#b3500a",
-    "series-3": "#1a7a48",
-    "series-4": "#7a45a8",
-    "series-5": "#ad2a72",
-    "series-6": "#4d6570",
-}
-DARK: Mapping[str, str] = {
-    "ink": "#e8ebee",
-    "muted": "#a4adb8",
-    "line": "#3a424b",
-    "ground": "#14181c",
-    "series-1": "#7fb5f2",
-    "series-2": "#f2a25c",
-    "series-3": "#6fd39d",
-    "series-4": "#c6a4f0",
-    "series-5": "#f08fc2",
-    "series-6": "#9fb8c2",
-}
+"""CSS variable -> its stand-in, which is drawn, and its colours on light and on dark ground."""
+LIGHT, DARK = ({name: colours[place] for name, colours in PALETTE.items()} for place in (1, 2))
+VARIABLES = {stand_in: name for name, (stand_in, _, _) in PALETTE.items()}
+INK, MUTED, GRID, GROUND, *SERIES = VARIABLES
 
 SETTINGS: Mapping[str, Any] = {
     "svg.fonttype": "none",
