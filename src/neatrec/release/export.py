@@ -29,14 +29,20 @@ from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
 
-FILES: dict[str, Callable[[Parts, Path], None]] = {"parquet": write_parquet, "csv": write_csv, "sql": write_sql}
-"""One row per answer."""
+WRITERS: dict[str, Callable[[Parts, Path], None]] = {
+    "parquet": write_parquet,
+    "csv": write_csv,
+    "sql": write_sql,
+    "jsonl": write_json_lines,
+    "json": write_json_folder,
+}
+"""Of files; those of shop systems are CSV."""
 SERVERS = {"postgresql": "postgres", "postgres": "postgres", "redis": "redis", "rediss": "redis"}
 """The scheme of an address -> the target."""
 DATABASES = ("postgres", "redis", "sqlite")
-ENDINGS = (*FILES, "jsonl", "sqlite")
+ENDINGS = ("parquet", "csv", "sql", "jsonl", "sqlite")
 """Targets that the ending of a file names."""
-TARGETS = (*FILES, "jsonl", "json", *SHOPS, *DATABASES)
+TARGETS = (*WRITERS, *SHOPS, *DATABASES)
 
 
 @dataclass(frozen=True)
@@ -78,24 +84,20 @@ def export_answers(index: ServingTable, options: ExportOptions) -> Exported:
     parts = blocks(index, chosen)
     if target in SHOPS:
         table, answers, left_out = shop_table(index, chosen, SHOPS[target], options.products)
-        with replacing(path) as unfinished:
-            write_csv(iter([table]), unfinished)
-    elif target == "jsonl":
-        with replacing(path) as unfinished:
-            write_json_lines(documents(parts, bundle, evidence=True), unfinished)
-    elif target == "json":
+        parts = iter([table])
+    if target in ("json", "jsonl", "redis"):
+        parts = documents(parts, bundle, evidence=target == "jsonl")
+    if target == "json":
         check_json_folder(path)
-        with replacing(path) as unfinished:
-            write_json_folder(documents(parts, bundle, evidence=False), unfinished)
-    elif target == "postgres":
+    if target == "postgres":
         write_postgres(parts, out, options.table or f"public.{TABLE}")
     elif target == "redis":
-        write_redis(documents(parts, bundle, evidence=False), out, options.table or KEY)
+        write_redis(parts, out, options.table or KEY)
     elif target == "sqlite":
         write_sqlite(parts, path, options.table or TABLE)
     else:
         with replacing(path) as unfinished:
-            FILES[target](parts, unfinished)
+            WRITERS.get(target, write_csv)(parts, unfinished)
     if left_out:
         example = printable(left_out[0])
         log.warning("left out %s that %s cannot hold, such as %s", plural(len(left_out), "item"), target, example)
