@@ -141,7 +141,7 @@ def replacing(path: Path, *, parents: bool = False) -> Iterator[Path]:
     if not path.name:
         raise must_be("out", "a file or folder with a name", str(path))
     place = BundleFolder(path)
-    try:
+    with system_errors("", path):
         if parents:
             path.parent.mkdir(parents=True, exist_ok=True)
         os.stat(os.path.join(path.parent, ""))
@@ -157,11 +157,20 @@ def replacing(path: Path, *, parents: bool = False) -> Iterator[Path]:
             remove(place.writing)
             place.lock.unlink(missing_ok=True)  # as `BundleLock` does
             os.close(handle)
+
+
+@contextmanager
+def system_errors(what: str, path: Path, untouched: str = "What was there before is untouched.") -> Iterator[None]:
+    """What the system refuses to write becomes one sentence: full, read-only, of another user."""
+    try:
+        yield
     except OSError as error:
-        kind = ResourceError if error.errno in FULL else ParameterError
         # Arrow's messages are long; the system's own is enough
         why = os.strerror(error.errno) if error.errno else printable(error)
-        raise kind(f"cannot write {printable(path)}: {why}", file=str(path)) from error
+        message, is_full = f"cannot write {what}{printable(path)}: {why}", error.errno in FULL
+        advice = "Free some space." if is_full else "Choose a folder that can be written."
+        kind = ResourceError if is_full else ParameterError
+        raise kind(message, file=str(path), hint=f"{advice} {untouched}") from error
 
 
 def remove(place: Path) -> None:
@@ -221,10 +230,8 @@ class BundleLock:
                 raise _busy(self.place, "another thread of this process")
             if times == 0:
                 self.place.check_replaceable()
-                try:
+                with system_errors("the bundle ", self.place.live):
                     self._file = _lock_file(self.place)
-                except OSError as error:
-                    raise cannot_write(self.place, error) from error
             _held[path] = (me, times + 1)
         return self
 
@@ -294,15 +301,3 @@ def _busy(place: BundleFolder, holder: str) -> BundleError:
         file=str(place.lock),
         hint="Wait for it, stop it, or write to another folder.",
     )
-
-
-def cannot_write(place: BundleFolder, error: OSError) -> ParameterError | ResourceError:
-    """The error for a folder that cannot be written: full, read-only, of another user."""
-    kind, advice = (
-        (ResourceError, "Free some space.")
-        if error.errno in FULL
-        else (ParameterError, "Choose a folder that can be written.")
-    )
-    why, file = printable(error.strerror or error), str(place.live)
-    hint = f"{advice} What was there before is untouched."
-    return kind(f"cannot write the bundle {printable(place.live)}: {why}", file=file, hint=hint)

@@ -7,7 +7,7 @@ import json
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +19,6 @@ FORMAT = 1
 NAME = "manifest.json"
 MAX_BYTES = 16 * 1024 * 1024
 """A larger file is no manifest and is not read."""
-
-
-KINDS: Kinds = {
-    "model": (str,),
-    "kind": (str,),
-    "parameters": (dict,),
-    "data_hash": (str,),
-    "seed": (int, type(None)),
-    "items": (int,),
-    "lines": (int,),
-    "created": (str,),
-    "versions": (dict,),
-    "learned": (dict,),
-    "keeps_users": (bool,),
-    "notes": (dict,),
-}
-"""What each entry of the manifest is. No pydantic: a bundle is read where there is nothing but NumPy and Arrow."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +97,11 @@ class Manifest:
         return manifest
 
 
+TYPES: Kinds = {"str": (str,), "int": (int,), "int | None": (int, type(None)), "bool": (bool,)}
+KINDS: Kinds = {entry.name: TYPES.get(str(entry.type), (dict,)) for entry in fields(Manifest)}
+"""What each entry of the manifest is. No pydantic: a bundle is read where there is nothing but NumPy and Arrow."""
+
+
 def _from_entries(entries: dict[str, Any], file: Path) -> Manifest:
     for name in ("content_hash", "manifest_hash"):
         entries.pop(name, None)
@@ -171,13 +159,17 @@ def damaged(file: Path, why: str) -> BundleError:
     )
 
 
+def unreadable(file: Path, error: OSError) -> BundleError:
+    return BundleError(f"cannot read {printable(file)}: {printable(error.strerror)}", file=str(file))
+
+
 def regular_file(folder: Path, name: str) -> Path:
     """A file of a bundle; a pipe or a device would block who reads it, a link may lead anywhere."""
     file = folder / name
     try:
         regular = stat.S_ISREG(file.lstat().st_mode)
     except OSError as error:
-        raise BundleError(f"cannot read {printable(file)}: {printable(error.strerror)}", file=str(file)) from error
+        raise unreadable(file, error) from error
     if not regular or os.path.realpath(file) != os.path.join(os.path.realpath(folder), name):
         raise damaged(file, "it is not a regular file inside the bundle")
     return file
@@ -190,7 +182,7 @@ def read_manifest_file(folder: Path) -> tuple[Manifest, bytes]:
         with file.open("rb") as stream:
             content = stream.read(MAX_BYTES + 1)
     except OSError as error:
-        raise BundleError(f"cannot read {printable(file)}: {printable(error.strerror)}", file=str(file)) from error
+        raise unreadable(file, error) from error
     if len(content) > MAX_BYTES:
         raise damaged(file, f"it is larger than {MAX_BYTES:,} bytes")
     return Manifest.from_bytes(content, file), content
@@ -213,6 +205,6 @@ def verify_files(folder: Path, manifest: Manifest) -> None:
                 raise damaged(file, f"it has {size:,} bytes, {record.size:,} were written")
             found = file_record(file)
         except OSError as error:
-            raise BundleError(f"cannot read {printable(file)}: {printable(error.strerror)}", file=str(file)) from error
+            raise unreadable(file, error) from error
         if found != record:
             raise damaged(file, "its SHA-256 does not match")

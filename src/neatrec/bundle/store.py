@@ -22,7 +22,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from neatrec._version import __version__
-from neatrec.bundle.folder import BundleFolder, BundleLock, cannot_write, remove, sync_file, sync_folder
+from neatrec.bundle.folder import BundleFolder, BundleLock, remove, sync_file, sync_folder, system_errors
 from neatrec.bundle.manifest import (
     NAME,
     FileRecord,
@@ -103,7 +103,7 @@ def rewrite_bundle(path: str | Path, write_extra: WriteExtraFiles, *, without: s
 def _replace_bundle(path: str | Path, write: Callable[[Path], Manifest]) -> Manifest:
     """Let `write` fill a folder beside the bundle, then replace the bundle by it."""
     place = BundleFolder.of(path)
-    with BundleLock(path):
+    with BundleLock(path), system_errors("the bundle ", place.live):
         try:
             place.recover()
             place.check_replaceable()
@@ -114,9 +114,7 @@ def _replace_bundle(path: str | Path, write: Callable[[Path], Manifest]) -> Mani
             sync_file(place.writing / NAME)
             place.publish()
         except SafetensorError as error:
-            raise cannot_write(place, _as_os_error(error)) from error
-        except OSError as error:
-            raise cannot_write(place, error) from error
+            raise _as_os_error(error) from error
         finally:
             _remove_unfinished(place)
     return manifest

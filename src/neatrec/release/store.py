@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from neatrec.bundle.folder import FULL, remove, sync_file, sync_folder
+from neatrec.bundle.folder import remove, sync_file, sync_folder, system_errors
 from neatrec.bundle.manifest import NAME, read_manifest_file, verify_files
 from neatrec.bundle.versions import CURRENT, VERSIONS, StoredVersion, versions_of
-from neatrec.errors import BundleError, NeatrecError, ParameterError, ResourceError, must_be
+from neatrec.errors import BundleError, must_be
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)
@@ -67,26 +67,18 @@ class BundleStore:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Lock the store for one writer; system errors inside the block become neatrec's."""
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            (self.folder / VERSIONS).mkdir(exist_ok=True)
+        with system_errors("the store ", self.folder, "The live one is untouched."):
+            (self.folder / VERSIONS).mkdir(parents=True, exist_ok=True)
             handle = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise self._write_error(error) from error
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            remove(self._writing)
-            yield
-        except BlockingIOError as error:
-            raise BundleError(
-                f"{printable(self.folder)} is being written by another run", hint="Wait for it, or stop it."
-            ) from error
-        except NeatrecError:
-            raise
-        except OSError as error:
-            raise self._write_error(error) from error
-        finally:
-            os.close(handle)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove(self._writing)
+                yield
+            except BlockingIOError as error:
+                message = f"{printable(self.folder)} is being written by another run"
+                raise BundleError(message, hint="Wait for it, or stop it.") from error
+            finally:
+                os.close(handle)
 
     def add(self, bundle: Path) -> StoredVersion:
         """Copy a bundle as the next version and verify the copy; it is not live yet."""
@@ -135,15 +127,6 @@ class BundleStore:
     @property
     def _writing(self) -> Path:
         return self.folder / VERSIONS / ".writing"
-
-    def _write_error(self, error: OSError) -> ParameterError | ResourceError:
-        where, why = printable(self.folder), printable(error.strerror or error)
-        if error.errno in FULL:
-            return ResourceError(
-                f"cannot write the store {where}: {why}", hint="Free some space. The live one is untouched."
-            )
-        hint = "Choose a folder that can be written. The live one is untouched."
-        return ParameterError(f"cannot write the store {where}: {why}", hint=hint)
 
 
 def versions_in(store: Path) -> list[dict[str, Any]]:
