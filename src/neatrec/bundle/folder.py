@@ -111,7 +111,6 @@ class BundleFolder:
 
 
 def is_bundle(path: str | Path) -> bool:
-    """Whether a bundle stands at `path`."""
     return (Path(path) / NAME).is_file()
 
 
@@ -174,7 +173,6 @@ def system_errors(what: str, path: Path, untouched: str = "What was there before
 
 
 def remove(place: Path) -> None:
-    """Remove a folder or a file, if it exists."""
     if place.is_dir():
         shutil.rmtree(place)
     else:
@@ -219,7 +217,6 @@ class BundleLock:
         return self.place.checkpoints
 
     def remove_checkpoints(self) -> None:
-        """Remove the checkpoints: the bundle is complete."""
         remove(self.checkpoints)
 
     def __enter__(self) -> Self:
@@ -251,7 +248,6 @@ class BundleLock:
 
 
 def _lock_file(place: BundleFolder) -> int:
-    """A locked handle of the lock file."""
     while True:
         place.lock.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -287,7 +283,6 @@ def _is_at(handle: int, path: Path) -> bool:
 
 
 def _read_holder(handle: int) -> str | None:
-    """The process that wrote the lock file."""
     try:
         info = json.loads(os.pread(handle, 1000, 0))
         return printable(f"process {info['pid']} on {info['host']}, since {info['since']}")

@@ -23,8 +23,6 @@ MAX_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True)
 class FileRecord:
-    """One file of the bundle."""
-
     size: int
     sha256: str
 

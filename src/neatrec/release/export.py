@@ -64,8 +64,6 @@ class ExportOptions:
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written."""
-
     target: str
     out: str
     """A path, or an address without user and parameters."""

@@ -110,7 +110,6 @@ def documents(parts: Parts, bundle: str, *, evidence: bool) -> Parts:
 
 
 def _json_texts(values: pa.Array) -> pa.Array:
-    """Each value as JSON writes it."""
     if values.type == pa.string():
         coded = values.dictionary_encode()
         texts = [json.dumps(text, ensure_ascii=False) for text in coded.dictionary.to_pylist()]
@@ -131,7 +130,6 @@ def _joined(*pieces: Any) -> pa.Array:
 
 
 def write_json_lines(parts: Parts, path: Path) -> None:
-    """One document per line."""
     with path.open("w", encoding="utf-8", newline="\n") as out:
         for part in parts:
             out.writelines(f"{document}\n" for document in part["document"].to_pylist())

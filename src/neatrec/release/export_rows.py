@@ -25,7 +25,6 @@ TEXTS = ("query", "query_name", "item", "item_name", "grade", "strength")
 
 
 def answers_table(index: ServingTable, *, min_evidence: str | None = None, k: int = 10) -> pa.Table:
-    """All answers as one table."""
     return pa.concat_tables(blocks(index, export_rows(index, min_evidence, k)))
 
 
@@ -45,7 +44,6 @@ class ExportRows:
         return len(self.query)
 
     def columns(self, index: ServingTable, part: slice = slice(None)) -> Columns:
-        """The columns of these answers, or of a part of them."""
         place, after = self.place[part], len(index.columns["item"])
         held = place < after
         columns = {name: np.empty(len(place), dtype=kind) for name, kind in COLUMNS.items()}
@@ -94,7 +92,6 @@ def export_rows(index: ServingTable, min_evidence: str | None, k: int) -> Export
 
 
 def _columns_of(lines: Sequence[AnswerLine], grades: Sequence[str]) -> Columns:
-    """Answers as the columns of a serving table."""
     found = {name: [getattr(line.evidence, name) for line in lines] for name in NUMBERS}
     found |= {"item": [line.code for line in lines], "score": [line.score for line in lines]}
     found |= {"grade": [grades.index(line.grade) for line in lines]}

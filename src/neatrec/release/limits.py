@@ -54,7 +54,6 @@ class PublishLimits:
 
     @classmethod
     def make(cls, settings: Mapping[str, Any]) -> PublishLimits:
-        """The limits of `settings`, by name."""
         for name in settings:
             if name not in limit_names():
                 raise must_be_one_of("limit", limit_names(), name)
@@ -91,7 +90,6 @@ class PublishLimits:
         return "these are the default limits: set others in gate.toml in the store, or by --gate FILE."
 
     def check(self, change: BundleDiff) -> None:
-        """Raise `GateError` with all violated limits."""
         if reasons := self.violations(change):
             raise GateError(
                 "not published: " + "; ".join(reasons),
@@ -101,7 +99,6 @@ class PublishLimits:
 
 
 def limit_names() -> list[str]:
-    """The names of the limits."""
     return [entry.name for entry in fields(PublishLimits) if entry.name not in ("file", "explicit")]
 
 

@@ -104,7 +104,6 @@ class BundleStore:
         return version
 
     def make_live(self, version: StoredVersion) -> None:
-        """Replace the link `current` atomically."""
         beside = self.folder / f".{CURRENT}.new"
         beside.unlink(missing_ok=True)
         os.symlink(f"{VERSIONS}/{version.folder.name}", beside)

@@ -63,7 +63,6 @@ def _write(path: Path, text: str) -> Path:
 
 
 def audit_text(audit: Audit) -> str:
-    """The whole study as plain text."""
     tables = [_first_bins(audit) if table.name == "consistency" else table for table in audit_tables(audit)]
     head = [
         "The labels of " + (format_sentence(audit.source) or "these baskets"),

@@ -73,8 +73,6 @@ def _dots_text(dots: Sequence[Dot], title: str) -> str:
 
 @dataclass(frozen=True)
 class Curve:
-    """One line of a line chart."""
-
     label: str
     values: Sequence[float]
     highlighted: bool = True

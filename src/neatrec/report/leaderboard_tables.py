@@ -52,7 +52,6 @@ class LeaderboardTables:
         return self.results[0]
 
     def file(self, what: str, result: LevelResult | None = None) -> str:
-        """The name of a file of this leaderboard."""
         key = "" if result is None else f"{result.level:g}-{result.candidates}"
         return file_name(what, self.name, key)
 
@@ -213,7 +212,6 @@ def _test_row(test: PairedTest) -> tuple[object, ...]:
 
 
 def all_tables(leaderboard: LeaderboardTables) -> dict[str, ReportTable]:
-    """All tables of a leaderboard, by name."""
     tables = [costs_table(leaderboard)]
     for result in leaderboard.results:
         tables += [leaderboard_table(leaderboard, result), metrics_table(leaderboard, result)]

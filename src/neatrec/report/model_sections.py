@@ -96,7 +96,6 @@ def dot_plots(leaderboard: LeaderboardTables, result: LevelResult) -> tuple[Figu
 
 
 def dots_of(leaderboard: LeaderboardTables, result: LevelResult, metric: str) -> list[Dot]:
-    """A dot for each model, best first."""
     return [Dot(s.name, leaderboard.facts[s.name].kind, *s.interval(metric)) for s in best_first(result)]
 
 
@@ -115,7 +114,6 @@ def curves_section(leaderboard: LeaderboardTables) -> Section:
 
 
 def curve_charts(leaderboard: LeaderboardTables, result: LevelResult) -> tuple[Figure, ...]:
-    """One chart for HR, one for NDCG."""
     highlighted = highlighted_models(leaderboard)
     ks = sorted(result.ceiling)
     out = []

@@ -23,21 +23,15 @@ class Paragraph(NamedTuple):
 
 
 class Heading(NamedTuple):
-    """A heading inside a section."""
-
     text: str
     id: str
 
 
 class FigureRow(NamedTuple):
-    """Figures side by side where they fit."""
-
     figures: tuple[Figure, ...]
 
 
 class FactList(NamedTuple):
-    """Names and values, as a list."""
-
     facts: tuple[tuple[str, str], ...]
 
 
@@ -66,8 +60,6 @@ class ExampleQuery(NamedTuple):
 
 
 class ExampleList(NamedTuple):
-    """Queries with the recommendations of each model."""
-
     queries: tuple[ExampleQuery, ...]
 
 
@@ -94,11 +86,9 @@ class Page:
     sections: tuple[Section, ...]
 
     def tables(self) -> Iterator[ReportTable]:
-        """All tables in the order of the page."""
         return (block for section in self.sections for block in section.blocks if isinstance(block, ReportTable))
 
     def figures(self) -> Iterator[Figure]:
-        """All figures in the order of the page."""
         return (f for section in self.sections for b in section.blocks if isinstance(b, FigureRow) for f in b.figures)
 
 

@@ -126,7 +126,6 @@ def _number(value: float | None) -> float:
 
 
 def pairs_section(found: FoundPairs) -> Section:
-    """The strongest pairs."""
     title = "Strongest pairs"
     if not found.strongest:
         return Section("pairs", title, (Paragraph("No pair is bought together more often than by chance."),))

@@ -152,7 +152,6 @@ class TableColumn:
 
 
 def text(key: str, title: str = "") -> TableColumn:
-    """A column of words or names."""
     return TableColumn(key, title)
 
 
@@ -165,12 +164,10 @@ def number(key: str, title: str = "", digits: int = 0) -> TableColumn:
 
 
 def share(key: str, title: str = "", digits: int = 1) -> TableColumn:
-    """A column of shares, shown in per cent."""
     return TableColumn(key, title, "share", digits)
 
 
 def interval(key: str, title: str = "", digits: int = 3) -> TableColumn:
-    """A column of (mean, low, high)."""
     return TableColumn(key, title, "interval", digits)
 
 
@@ -204,7 +201,6 @@ class ReportTable:
         return {"caption": self.caption, "columns": titles, "rows": self.text_rows()[:JSON_ROWS]}
 
     def text_rows(self) -> list[list[str]]:
-        """All cells as text."""
         return [[column.text(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
 
 

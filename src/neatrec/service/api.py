@@ -241,7 +241,6 @@ class Api:
 
 
 def add_api(app: FastAPI, metrics: Metrics, *, public: bool) -> None:
-    """Put the routes on `app`."""
     api = Api(metrics, public)
     router = APIRouter(route_class=CheckedRoute, tags=["api"])
 

@@ -235,14 +235,12 @@ class Editor:
         return answer
 
     def rules_page(self, request: Request, _: Annotated[NoQuery, Query()]) -> Response:
-        """All rules, the newest first."""
         if self.session(request) is None:
             return RedirectResponse("/login?back=/rules", 303)
         page: Response = self.pages.rules(request)
         return page
 
     async def add(self, request: Request, _: Annotated[NoQuery, Query()]) -> Response:
-        """Write a rule."""
         session, form = await self._signed(request, RuleForm)
         now = datetime.now(UTC)
         if form.until is not None and form.until < now.date():
@@ -346,7 +344,6 @@ async def read_form(request: Request, shape: type[Form]) -> Form:
 
 
 def add_editor(app: FastAPI, editor: Editor) -> None:
-    """Put the routes on `app`."""
     router = APIRouter(route_class=CheckedRoute, include_in_schema=False)
     for path, method, handler in (
         ("/login", "GET", editor.login_page),

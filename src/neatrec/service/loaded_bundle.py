@@ -114,7 +114,6 @@ class LoadedBundle:
         return text
 
     def variants_of(self, code: int) -> list[str]:
-        """Ids that are folded into an item."""
         return [variant for variant, owner in self.catalog.code_of_variant.items() if owner == code]
 
     def path(self, code: int) -> list[str]:

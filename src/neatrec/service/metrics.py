@@ -53,7 +53,6 @@ class Metrics:
             gauge.labels(version).set(value)
 
     def text(self) -> bytes:
-        """The page for Prometheus."""
         if SHARED not in os.environ:
             return generate_latest(self.registry)
         registry = CollectorRegistry()

@@ -131,8 +131,6 @@ def _offered(authorization: bytes) -> bytes | None:
 
 
 class RequestMiddleware:
-    """The outermost layer."""
-
     def __init__(self, app: ASGIApp, watcher: Any, settings: ServiceSettings) -> None:
         """Without keys, only requests to the host of `settings` or a loopback name are answered, except probes."""
         host = settings.host

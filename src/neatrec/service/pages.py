@@ -206,7 +206,6 @@ class Pages:
         return None if self.session_of is None else self.session_of(request)
 
     def problem(self, request: Request, problem: Problem) -> Response:
-        """A problem as a page that helps."""
         return self.page("problem.html", request, status=problem.status, problem=problem)
 
     def page(

@@ -75,7 +75,6 @@ def score_json(score: float | None, public: bool) -> str:
 
 
 def complements_out(answered: Answered[AnswerLine], query: dict[str, Any], public: bool) -> Rendered:
-    """The answer to `complements`, ready to go out."""
     bundle = answered.bundle
     explained = (
         "" if answered.explained is None else f',"explained":[{_lines_json(bundle, answered.explained, public)}]'
@@ -102,7 +101,6 @@ def _words_json(evidence: PairEvidence) -> str:
 
 
 def cart_out(answered: Answered[CartLine], public: bool) -> Rendered:
-    """The answer to a cart, ready to go out."""
     bundle = answered.bundle
     body = {
         **_head(bundle),
@@ -129,7 +127,6 @@ def _cart_line(bundle: LoadedBundle, rank: int, line: CartLine, public: bool) ->
 
 
 def pair_out(bundle: LoadedBundle, a: int, b: int, public: bool) -> bytes:
-    """The evidence card of two items."""
     evidence = bundle.index.evidence(a, b)
     score = None if public else float(bundle.index.model.score([a], [b])[0])
     head = dumps({**_head(bundle), "a": bundle.brief(a), "b": bundle.brief(b)}).decode()
@@ -156,7 +153,6 @@ def page_of_pairs(bundle: LoadedBundle, query: PairsQuery) -> tuple[int, npt.NDA
 
 
 def pairs_out(bundle: LoadedBundle, query: PairsQuery, public: bool) -> bytes:
-    """A page of all pairs with evidence."""
     pairs = bundle.pairs
     total, rows, more = page_of_pairs(bundle, query)
     lines = (

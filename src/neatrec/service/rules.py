@@ -60,7 +60,6 @@ class Rules:
     """Of the file: another one whenever a byte of it changes."""
 
     def today(self, day: date) -> tuple[Rule, ...]:
-        """The rules that hold on `day`."""
         return tuple(rule for rule in self.rules if rule.holds(day))
 
     def unknown(self, held: Callable[[str], bool], day: date) -> int:
@@ -192,7 +191,6 @@ class CompiledRules(NamedTuple):
         return {**self.boosted.get(EVERY_CODE, {}), **self.boosted.get(query, {})}
 
     def without_blocks(self) -> CompiledRules:
-        """The same, with nothing hidden."""
         return self._replace(blocked={}, blocked_everywhere=frozenset())
 
 

@@ -84,7 +84,6 @@ def serve(
 
 
 def options(host: str, port: int, log_config: dict[str, Any] | None) -> dict[str, Any]:
-    """Options of uvicorn."""
     return {
         "host": host,
         "port": port,

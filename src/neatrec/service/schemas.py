@@ -110,7 +110,6 @@ Absent = SkipJsonSchema[None]
 
 
 def optional(description: str) -> Any:
-    """A parameter that may be left out."""
 
     def without_default(schema: dict[str, Any]) -> None:
         schema.pop("default", None)
@@ -160,8 +159,6 @@ class Filters(RequestModel):
 
 
 class ItemFilters(Filters):
-    """Filters of a request for one item."""
-
     include: Literal["explained"] | Absent = optional(
         "`explained`: also, in a list of their own, at most k items that look certain over all baskets but "
         "are explained by their season, store or basket size."
@@ -178,8 +175,6 @@ class AnyItemFilters(ItemFilters):
 
 
 class ItemQuery(AnyItemFilters):
-    """What goes with which item."""
-
     item: Id = Field(description="Id of the item, or of one of its variants.")
 
 
@@ -191,8 +186,6 @@ class CartQuery(Filters):
 
 
 class PairQuery(RequestModel):
-    """Two items."""
-
     a: Id = Field(description="Id of an item.")
     b: Id = Field(description="Id of an item.")
     model: Name | Absent = optional(WHICH_MODEL)
@@ -213,15 +206,11 @@ class PairFilters(RequestModel):
 
 
 class PairsQuery(PairFilters):
-    """A page of them."""
-
     page: PageNumber = Field(default=1, description="From 1.")
     k: Count = Field(default=50, description="Pairs on a page.")
 
 
 class SearchQuery(RequestModel):
-    """What is searched for."""
-
     q: Words = Field(description="Name of an item, or part of it.")
     k: Count = Field(default=10, description="How many.")
 

@@ -57,7 +57,6 @@ class AddressTemplate:
 
     @classmethod
     def parse(cls, argument: str, text: str) -> AddressTemplate:
-        """A template that must be right."""
         if not ADDRESS.fullmatch(text) or ID not in text:
             wanted = "an address that begins with https:// or http:// and a host, with {id} after the host"
             raise must_be(argument, wanted, text, hint="For example https://cdn.shop/{id}.jpg.")

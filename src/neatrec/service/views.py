@@ -94,7 +94,6 @@ FILTERS = {
 
 
 def pair_rows(bundle: LoadedBundle, rows: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
-    """Pairs of the list."""
     is_new = np.zeros(len(rows), bool) if bundle.pairs.is_new is None else bundle.pairs.is_new[rows]
     return [
         {"a": bundle.brief(a), "b": bundle.brief(b), "evidence": evidence, "is_new": new}

@@ -237,7 +237,6 @@ class BundleWatcher:
         self.metrics.live(main.short, main.index.manifest.created)
 
     def start(self) -> None:
-        """Check for changes from now on."""
         self._stop.clear()
         self._thread = threading.Thread(target=self._watch, name="neatrec-watch", daemon=True)
         self._thread.start()
