@@ -80,12 +80,6 @@ def test_a_missing_file_is_refused(bundle: Path, name: str) -> None:
     refused_everywhere(bundle, f"cannot read .*{name}: No such file")
 
 
-def test_a_folder_in_the_place_of_a_file_is_refused(bundle: Path) -> None:
-    (bundle / "items.parquet").unlink()
-    (bundle / "items.parquet").mkdir()
-    refused_everywhere(bundle, "items.parquet")
-
-
 def test_a_manifest_may_be_read_without_looking_at_the_files(bundle: Path) -> None:
     (bundle / "items.parquet").unlink()
     assert read_manifest(bundle, verify=False).model == "shrunk-lift"

@@ -148,20 +148,21 @@ def test_exact_scores_are_not_asked_for_when_the_table_holds_all_that_has_eviden
         assert ask(short, item=id_of("Shampoo"), k=20)["complements"]
 
 
-def test_a_new_item_is_answered_from_its_category(client: TestClient) -> None:
-    answer = ask(client, item="900")
+@pytest.mark.parametrize(
+    ("asked", "note"),
+    [
+        ({"item": "900"}, "in no training basket"),
+        ({"item": "brand new", "category_of": "drinks"}, "A new item: answered from its category, drinks."),
+    ],
+)
+def test_a_new_item_is_answered_from_its_category_or_the_one_the_caller_gives(client, asked: dict, note: str) -> None:
+    answer = ask(client, **asked)
     assert names(answer)[0] == "Butter Biscuits"
     assert {line["grade"] for line in answer["complements"]} == {"category"}
-    assert "in no training basket" in answer["notes"][0]
-    assert ask(client, item="900", min_evidence="likely")["complements"] == []
-
-
-def test_an_item_the_bundle_never_heard_of_is_answered_from_the_category_the_caller_gives(client: TestClient) -> None:
-    answer = ask(client, item="brand new", category_of="drinks")
-    assert answer["query"] == {"id": "brand new", "name": "brand new", "category": ["drinks"]}
-    assert names(answer)[0] == "Butter Biscuits"
-    assert {line["grade"] for line in answer["complements"]} == {"category"}
-    assert ask(client, item="brand new", category_of="drinks", min_evidence="likely")["complements"] == []
+    assert note in answer["notes"][0]
+    assert ask(client, **asked, min_evidence="likely")["complements"] == []
+    if "category_of" in asked:
+        assert answer["query"] == {"id": "brand new", "name": "brand new", "category": ["drinks"]}
     refused = client.get("/v1/complements", params={"item": "brand new", "category_of": "drunks"})
     assert refused.status_code == 404
 
@@ -176,12 +177,6 @@ def test_a_cart_is_completed_and_says_which_items_speak(client: TestClient) -> N
     assert lines["Salsa"]["goes_with"][0]["name"] == "Tortilla Chips"
     assert "customers, " in lines["Salsa"]["goes_with"][0]["words"]
     assert "no such item is not in the bundle" in answer["notes"][0]
-
-
-def test_a_cart_item_that_nobody_bought_is_said(client: TestClient) -> None:
-    answer = client.post("/v1/cart/complements", json={"items": ["900", "101"]}).json()
-    assert answer["notes"] == ["Oat Drink is in no training basket."]
-    assert answer["complements"][0]["name"] == "Salsa"
 
 
 @pytest.mark.parametrize(

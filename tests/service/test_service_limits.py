@@ -151,7 +151,7 @@ def test_what_callers_ask_for_does_not_grow_the_memory_without_end(bundle: Path,
         asking.get(f"/nothing/{number}")
     assert 10_000 < cache.bytes <= 20_000
     assert 5_000 < main._briefs.bytes <= 10_000
-    assert len(main._briefs) < len(main.ids)
+    assert len(main._briefs._entries) < len(main.ids)
     routes = {
         line.split('route="')[1].split('"')[0]
         for line in watcher.metrics.text().decode().split("\n")

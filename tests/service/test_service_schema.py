@@ -35,20 +35,13 @@ calm = settings(max_examples=25, deadline=None, derandomize=True, suppress_healt
 POSITIVE, NEGATIVE = schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE
 
 
-@pytest.mark.parametrize(("path", "method"), OPERATIONS)
-def test_what_the_document_allows_is_answered_as_it_promises(api: Any, path: str, method: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "method", "mode"),
+    [*((*each, POSITIVE) for each in OPERATIONS), *((*each, NEGATIVE) for each in OPERATIONS[:6])],
+)
+def test_what_the_document_allows_is_answered_and_what_it_forbids_refused(api, path: str, method: str, mode) -> None:
     @calm
-    @given(case=api[path][method].as_strategy(generation_mode=POSITIVE))
-    def check(case: schemathesis.Case) -> None:
-        case.call_and_validate()
-
-    check()
-
-
-@pytest.mark.parametrize(("path", "method"), OPERATIONS[:6])
-def test_what_the_document_forbids_is_refused_as_it_promises(api: Any, path: str, method: str) -> None:
-    @calm
-    @given(case=api[path][method].as_strategy(generation_mode=NEGATIVE))
+    @given(case=api[path][method].as_strategy(generation_mode=mode))
     def check(case: schemathesis.Case) -> None:
         case.call_and_validate()
 

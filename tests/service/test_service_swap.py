@@ -203,7 +203,7 @@ def test_files_changed_in_place_change_no_answer(versions, tmp_path, name, how: 
     before = [asking.get(path).json() for path in paths]
     size = (bundle / name).stat().st_size
     overwrite(bundle / name, os.urandom(size) if how == "noise" else b"")
-    watcher.snapshot.cache.clear()
+    watcher.snapshot.cache._entries.clear()
     assert [asking.get(path).json() for path in paths] == before
     assert not watcher.check()
     assert "is damaged" in str(watcher.snapshot.refusal)

@@ -265,11 +265,7 @@ def _lock_file(place: BundleFolder) -> int:
         os.close(handle)
     if left_by := _read_holder(handle):
         log.info("took over the lock %s of %s, which has ended", printable(place.lock), left_by)
-    info = {
-        "pid": os.getpid(),
-        "host": socket.gethostname(),
-        "since": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+    info = {"pid": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat(timespec="seconds")}
     os.ftruncate(handle, 0)
     os.pwrite(handle, json.dumps(info).encode(), 0)
     return handle

@@ -190,12 +190,7 @@ def write_items(model: Model, folder: Path) -> None:
 
 
 def _manifest(
-    model: Model,
-    folder: Path,
-    baskets_hash: str,
-    seed: int | None,
-    keep_users: bool,
-    notes: Mapping[str, Any],
+    model: Model, folder: Path, baskets_hash: str, seed: int | None, keep_users: bool, notes: Mapping[str, Any]
 ) -> Manifest:
     return Manifest(
         model=model.name,

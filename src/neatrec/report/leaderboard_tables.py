@@ -128,16 +128,8 @@ def costs_table(leaderboard: LeaderboardTables) -> ReportTable:
         TableColumn("train_seconds", "Seconds per training", "seconds"),
         number("peak_mb", "Peak memory, MB"),
     )
-    rows = [
-        (
-            s.name,
-            leaderboard.facts[s.name].kind,
-            s.seeds,
-            leaderboard.facts[s.name].train_seconds,
-            leaderboard.facts[s.name].peak_mb,
-        )
-        for s in best_first(leaderboard.first)
-    ]
+    models = [(s, leaderboard.facts[s.name]) for s in best_first(leaderboard.first)]
+    rows = [(s.name, facts.kind, s.seeds, facts.train_seconds, facts.peak_mb) for s, facts in models]
     notes = (
         "Memory of the whole process, data included. Two trainings are enough where the second gives the same ranks.",
     )
@@ -197,18 +189,8 @@ def tests_table(leaderboard: LeaderboardTables, result: LevelResult, *, only_bes
         f"for all {len([t for t in result.summary.tests if t.metric == metric]):,} pairs of models on a metric.",
     )
     name = leaderboard.file("tests-best" if only_best else "tests", result)
-    return ReportTable(name, caption, TEST_COLUMNS, tuple(_test_row(test) for test in tests), notes)
-
-
-def _test_row(test: PairedTest) -> tuple[object, ...]:
-    return (
-        test.better,
-        test.worse,
-        test.metric.upper(),
-        (test.difference, test.low, test.high),
-        test.p,
-        test.p_holm,
-    )
+    rows = [(t.better, t.worse, t.metric.upper(), (t.difference, t.low, t.high), t.p, t.p_holm) for t in tests]
+    return ReportTable(name, caption, TEST_COLUMNS, tuple(rows), notes)
 
 
 def all_tables(leaderboard: LeaderboardTables) -> dict[str, ReportTable]:

@@ -24,15 +24,7 @@ from neatrec.report.leaderboard_tables import (
     metrics_table,
     tests_table,
 )
-from neatrec.report.page import (
-    Block,
-    ExampleList,
-    ExampleQuery,
-    FigureRow,
-    Heading,
-    Paragraph,
-    Section,
-)
+from neatrec.report.page import Block, ExampleList, ExampleQuery, FigureRow, Heading, Paragraph, Section
 from neatrec.report.svg import Figure
 from neatrec.report.table import ReportTable, TableColumn, best_cells, interval, number, share, text
 
@@ -320,10 +312,7 @@ def _line(
     code = int(label_queries.queries[row])
     labels = set(label_queries.item[label_queries.offsets[row] : label_queries.offsets[row + 1]].tolist())
     shown = tuple(
-        (
-            name,
-            tuple((catalog.name(item), item in labels) for item in codes[row, :count].tolist() if item >= 0),
-        )
+        (name, tuple((catalog.name(item), item in labels) for item in codes[row, :count].tolist() if item >= 0))
         for name, codes in best.items()
     )
     return ExampleQuery(catalog.name(code), " / ".join(catalog.category_path(code)), len(labels), shown)

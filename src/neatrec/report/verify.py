@@ -15,12 +15,7 @@ import pyarrow.parquet as pq
 from neatrec.errors import BundleError, NeatrecError
 from neatrec.evaluation.metrics import ceiling
 from neatrec.evaluation.ranks import label_queries_from_table, label_ranks_from_table
-from neatrec.evaluation.summary import (
-    LevelResult,
-    RecommendationStats,
-    SummaryOptions,
-    summarize_ranks,
-)
+from neatrec.evaluation.summary import LevelResult, RecommendationStats, SummaryOptions, summarize_ranks
 from neatrec.report.folder import RUN, file_hash, file_name, read_run
 from neatrec.report.page import FactList, Paragraph, Section
 from neatrec.report.table import format_number, format_seconds

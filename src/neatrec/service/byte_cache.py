@@ -21,9 +21,6 @@ class ByteCache(Generic[Key, Value]):
         self._entries: dict[Key, tuple[Value, int]] = {}
         self._lock = Lock()
 
-    def __len__(self) -> int:
-        return len(self._entries)
-
     def get(self, key: Key) -> Value | None:
         entry = self._entries.get(key)
         return None if entry is None else entry[0]
@@ -37,8 +34,3 @@ class ByteCache(Generic[Key, Value]):
             self.bytes += size + ENTRY_BYTES
             while self.bytes > self.limit:
                 self.bytes -= self._entries.pop(next(iter(self._entries)))[1]
-
-    def clear(self) -> None:
-        with self._lock:
-            self._entries.clear()
-            self.bytes = 0

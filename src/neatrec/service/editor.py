@@ -251,16 +251,10 @@ class Editor:
         def write() -> Response:
             bundle = snapshot_of(request).main
             item, query = bundle.known(form.item), None if form.query == EVERY else bundle.known(form.query)
-            rule = Rule(
-                EVERY if query is None else bundle.ids[query],
-                bundle.ids[item],
-                form.action,
-                form.position or 1 if form.action in ("pin", "boost") else 1,
-                form.until,
-                form.note,
-                session.who,
-                now.isoformat(timespec="seconds"),
-            )
+            ids = EVERY if query is None else bundle.ids[query], bundle.ids[item]
+            position = form.position or 1 if form.action in ("pin", "boost") else 1
+            when = now.isoformat(timespec="seconds")
+            rule = Rule(*ids, form.action, position, form.until, form.note, session.who, when)
             try:
                 self.file.add(rule, form.version, now.date())
             except EditConflict as conflict:

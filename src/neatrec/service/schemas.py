@@ -9,16 +9,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
 from neatrec.service.problems import bad, busy, no_key, too_large, too_long, too_slow
-from neatrec.service.settings import (
-    BODY_SECONDS,
-    MAX_BODY,
-    MAX_CATEGORIES,
-    MAX_ITEMS,
-    MAX_K,
-    MAX_NAME,
-    MAX_SEARCH,
-    K,
-)
+from neatrec.service.settings import BODY_SECONDS, MAX_BODY, MAX_CATEGORIES, MAX_ITEMS, MAX_K, MAX_NAME, MAX_SEARCH, K
 from neatrec.serving import FOOTER, strata_words, table_words
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME, pattern="^[^\\x00]+$")]
@@ -137,9 +128,7 @@ class Filters(RequestModel):
 
     k: Count = Field(default=K, description="How many answers.")
     category: list[Name] = Field(
-        default=[],
-        max_length=MAX_CATEGORIES,
-        description="Only items of this category (name or path); repeatable.",
+        default=[], max_length=MAX_CATEGORIES, description="Only items of this category (name or path); repeatable."
     )
     exclude: list[Id] = Field(default=[], max_length=MAX_ITEMS, description="Ids to leave out; repeatable.")
     min_evidence: Level | Absent = optional(

@@ -27,13 +27,7 @@ from neatrec.text import plural, show_number
 
 MIN_PEERS = 8
 """Where a category has fewer items than this, an item is compared with all items."""
-GRADE_NAMES = {
-    "certain": "certain",
-    "likely": "likely",
-    "guess": "a guess",
-    "category": "by category",
-    "rule": "the shop's choice",
-}
+GRADE_NAMES = {"guess": "a guess", "category": "by category", "rule": "the shop's choice"}
 
 
 def address(path: str, **fields: object) -> str:
@@ -57,7 +51,7 @@ def unbroken(text: str) -> str:
     return re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", text)
 
 
-def grade_name(grade: str, strength: str | None) -> str:
+def grade_name(grade: str, strength: str | None = None) -> str:
     """Both words of a pair: how sure, how strong.
 
     >>> grade_name("certain", "moderate"), grade_name("explained by store", None)
@@ -83,14 +77,10 @@ IN_TEMPLATES = {
     "field_values": field_values,
     "goal_names": {"balanced": "balanced", "lift": "highest lift", "evidence": "most certain"},
     "grade_name": grade_name,
-    "levels": {level: GRADE_NAMES[level] for level in LEVELS},
+    "levels": {level: grade_name(level) for level in LEVELS},
     "sort_names": {"strength": "strongest", "customers": "most customers", "sure": "surest", "new": "new ones only"},
 }
-FILTERS = {
-    "number": show_number,
-    "share": lambda value: unbroken(f"{100 * value:.0f} %"),
-    "unbroken": unbroken,
-}
+FILTERS = {"number": show_number, "share": lambda value: unbroken(f"{100 * value:.0f} %"), "unbroken": unbroken}
 
 
 def pair_rows(bundle: LoadedBundle, rows: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
@@ -279,13 +269,7 @@ def covered(coverage: dict[str, dict[str, float]]) -> tuple[float, float]:
     return sum(row["items"] for row in good), sum(row["sales"] for row in good)
 
 
-ROWS = (
-    ("certain", "certain"),
-    ("likely", "likely"),
-    ("guess", "guesses only"),
-    ("none", "no answer"),
-)
-
+ROWS = {"certain": "certain", "likely": "likely", "guess": "guesses only", "none": "no answer"}
 MEASURES = ("hr@10", "ndcg@10", "mrr")
 MAX_TABLES = 12
 
@@ -334,12 +318,8 @@ def leaderboard(board: dict[str, Any], public: bool) -> dict[str, Any]:
     size = "" if public else f": {board['labels']:,} true pairs of {board['queries']:,} items"
     about = f"On baskets that no model saw{size}, candidates {board['candidates']}."
     about += " In brackets the 95 % interval over items."
-    return {
-        "title": "Leaderboard",
-        "about": about,
-        "columns": ["model", *(name.upper() for name in measures)],
-        "rows": rows,
-    }
+    columns = ["model", *(name.upper() for name in measures)]
+    return {"title": "Leaderboard", "about": about, "columns": columns, "rows": rows}
 
 
 def _interval(line: dict[str, Any], measure: str) -> str:
