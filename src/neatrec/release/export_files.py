@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
@@ -32,21 +33,20 @@ Parts = Iterator[pa.Table]
 def write_parquet(parts: Parts, path: Path) -> None:
     import pyarrow.parquet as pq
 
-    first = next(parts)
-    with pq.ParquetWriter(path, first.schema, compression="zstd") as writer:
-        writer.write_table(first)
-        for part in parts:
-            writer.write_table(part)
+    _write_tables(parts, partial(pq.ParquetWriter, path, compression="zstd"))
 
 
 def write_csv(parts: Parts, path: Path) -> None:
     from pyarrow import csv
 
-    first = formula_safe(next(parts))
-    with csv.CSVWriter(path, first.schema) as writer:
-        writer.write_table(first)
-        for part in parts:
-            writer.write_table(formula_safe(part))
+    _write_tables(map(formula_safe, parts), partial(csv.CSVWriter, path))
+
+
+def _write_tables(parts: Parts, writer_of: Callable[[pa.Schema], Any]) -> None:
+    first = next(parts)
+    with writer_of(first.schema) as writer:
+        for part in chain([first], parts):
+            writer.write_table(part)
 
 
 def formula_safe(table: pa.Table) -> pa.Table:
