@@ -28,7 +28,7 @@ def work(bundle: Path, version: int, way: str) -> None:
     """Save version after version into `bundle`."""
     announce(store, "write_arrays", "arrays")
     announce(store, "write_items", "items")
-    announce(store, "_manifest", "manifest")
+    announce(store, "_records", "manifest")
     announce(place, "sync_folder", "sync")
     announce(place, "remove", "remove")
     announce(place, "exchange", "rename", answer=None if way == "exchange" else False)

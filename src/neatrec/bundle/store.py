@@ -74,9 +74,26 @@ def save_bundle(
     seed = model.seed if seed is None else seed
 
     def write(folder: Path) -> Manifest:
-        _write_files(model, folder, keep_users)
+        write_arrays(model, folder, keep_users)
+        write_items(model, folder)
+        if keep_users and model.user_ids is not None:
+            pq.write_table(pa.table({"id": model.user_ids}), folder / USERS, compression="zstd")
         extra_notes = write_extra(folder) if write_extra is not None else {}
-        return _manifest(model, folder, known_hash, seed, keep_users, {**(notes or {}), **extra_notes})
+        return Manifest(
+            model=model.name,
+            kind=model.kind,
+            parameters=model.parameters.to_dict(),
+            learned=model.fit_info(),
+            data_hash=known_hash,
+            seed=None if seed is None else int(seed),
+            items=len(model.catalog),
+            lines=int(model.item_count.sum()),
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            versions=versions("numpy", "scipy", "numba", "pyarrow", "safetensors", "implicit"),
+            keeps_users=keep_users,
+            notes={**(notes or {}), **extra_notes},
+            files=_records(folder),
+        )
 
     return _replace_bundle(path, write)
 
@@ -139,13 +156,6 @@ def stream_hash(baskets: BasketStream) -> str:
 # ---- writing
 
 
-def _write_files(model: Model, folder: Path, keep_users: bool) -> None:
-    write_arrays(model, folder, keep_users)
-    write_items(model, folder)
-    if keep_users and model.user_ids is not None:
-        pq.write_table(pa.table({"id": model.user_ids}), folder / USERS, compression="zstd")
-
-
 def _sync(folder: Path) -> None:
     """Flush all files and folders below `folder` to the disk."""
     for file in folder.rglob("*"):
@@ -187,26 +197,6 @@ def write_items(model: Model, folder: Path) -> None:
     model.catalog.save(file)
     table = pq.read_table(file).append_column("count", pa.array(model.item_count))
     pq.write_table(table, file, compression="zstd")
-
-
-def _manifest(
-    model: Model, folder: Path, baskets_hash: str, seed: int | None, keep_users: bool, notes: Mapping[str, Any]
-) -> Manifest:
-    return Manifest(
-        model=model.name,
-        kind=model.kind,
-        parameters=model.parameters.to_dict(),
-        learned=model.fit_info(),
-        data_hash=baskets_hash,
-        seed=None if seed is None else int(seed),
-        items=len(model.catalog),
-        lines=int(model.item_count.sum()),
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        versions=versions("numpy", "scipy", "numba", "pyarrow", "safetensors", "implicit"),
-        keeps_users=keep_users,
-        notes=dict(notes),
-        files=_records(folder),
-    )
 
 
 def versions(*libraries: str) -> dict[str, str]:

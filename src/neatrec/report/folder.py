@@ -36,9 +36,21 @@ def write_folder(
     """
     out = Path(out)
     _refuse_foreign(out)
+    tables = [*page.tables(), *more_tables]
     with replacing(out, parents=True) as folder:
-        folder.mkdir()
-        _fill(folder, page, run, parquet, [*page.tables(), *more_tables])
+        for name in ("tables", "figures"):
+            (folder / name).mkdir(parents=True)
+        for table in tables:
+            for ending, write in TABLE_FORMATS.items():
+                (folder / "tables" / f"{table.name}.{ending}").write_text(write(table), encoding="utf-8")
+        for figure in page.figures():
+            (folder / "figures" / f"{figure.name}.svg").write_text(figure.file(), encoding="utf-8")
+        for name, content in parquet.items():
+            pq.write_table(content, folder / f"{name}.parquet", compression="zstd")
+        (folder / PAGE).write_text(render(page), encoding="utf-8")
+        content_of = {table.name: table.to_json() for table in tables}
+        record = {"format": FORMAT, **run, "tables": content_of, "files": file_hashes(folder)}
+        (folder / RUN).write_text(json.dumps(record, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
     return out
 
 
@@ -51,28 +63,6 @@ def _refuse_foreign(out: Path) -> None:
         )
     if out.exists() and not out.is_dir():
         raise SourceError(f"{printable(out)} is a file, a report is a folder", file=str(out))
-
-
-def _fill(
-    folder: Path, page: Page, run: Mapping[str, Any], parquet: Mapping[str, pa.Table], tables: list[ReportTable]
-) -> None:
-    for name in ("tables", "figures"):
-        (folder / name).mkdir()
-    for table in tables:
-        for ending, write in TABLE_FORMATS.items():
-            (folder / "tables" / f"{table.name}.{ending}").write_text(write(table), encoding="utf-8")
-    for figure in page.figures():
-        (folder / "figures" / f"{figure.name}.svg").write_text(figure.file(), encoding="utf-8")
-    for name, content in parquet.items():
-        pq.write_table(content, folder / f"{name}.parquet", compression="zstd")
-    (folder / PAGE).write_text(render(page), encoding="utf-8")
-    record = {
-        "format": FORMAT,
-        **run,
-        "tables": {table.name: table.to_json() for table in tables},
-        "files": file_hashes(folder),
-    }
-    (folder / RUN).write_text(json.dumps(record, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
 
 
 def read_run(folder: str | Path) -> dict[str, Any]:
