@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -184,14 +185,9 @@ def _among_peers(bundle: LoadedBundle, code: int, values: npt.NDArray[Any]) -> d
 
 def best_sellers(bundle: LoadedBundle, count: int) -> list[dict[str, Any]]:
     """Items to begin with: often bought, and with an answer that has evidence."""
-    found = []
-    for code in np.argsort(-np.asarray(bundle.index.item_count), kind="stable")[: 40 * count].tolist():
-        table = bundle.index.answers(code)
-        if len(table) and (table.grade <= LIKELY).any():
-            found.append(bundle.brief(code))
-        if len(found) == count:
-            break
-    return found
+    often = np.argsort(-np.asarray(bundle.index.item_count), kind="stable")[: 40 * count].tolist()
+    answered = (code for code in often if (bundle.index.answers(code).grade <= LIKELY).any())
+    return [bundle.brief(code) for code in islice(answered, count)]
 
 
 def unanswered(bundle: LoadedBundle, count: int) -> tuple[int, list[dict[str, Any]]]:

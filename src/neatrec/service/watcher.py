@@ -115,12 +115,13 @@ class Watched(Generic[Value]):
             self.stamp = stamp  # a bad one is not tried again before it changes
         if again and self.failing == (stamp,):
             return
-        self.failing, self.refusal = (stamp,) if again else None, printable(error, 500) or type(error).__name__
+        message = printable(error, 500) or type(error).__name__
+        self.failing, self.refusal = (stamp,) if again else None, message
         self.refused()
         then = "it is tried again at every check" if again else "it is not tried again before it changes"
         unforeseen = error if not isinstance(error, NeatrecError | OSError | MemoryError) else None
-        message, path = printable(error, 500) or type(error).__name__, printable(self.path)
-        log.error("%s at %s refused, the old one stays; %s: %s", self.what, path, then, message, exc_info=unforeseen)
+        where = f"{self.what} at {printable(self.path)}"
+        log.error("%s refused, the old one stays; %s: %s", where, then, message, exc_info=unforeseen)
 
 
 def is_transient(error: BaseException) -> bool:
