@@ -47,6 +47,12 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [new_bundle(folder / f"night{n}", toy_baskets(500 + 10 * n)) for n in range(10)]
 
 
+def published(store: Path, bundles: list[Path]) -> Path:
+    for bundle in bundles:
+        publish(bundle, store, OPEN)
+    return store
+
+
 def version_of(bundle: Path) -> str:
     return ServingTable.open(bundle).version
 
@@ -68,18 +74,14 @@ def test_the_last_seven_are_kept(nights: list[Path], tmp_path: Path) -> None:
 
 
 def test_the_live_one_is_kept_however_old(nights: list[Path], tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    for bundle in nights[:3]:
-        publish(bundle, store, OPEN)
+    store = published(tmp_path / "store", nights[:3])
     rollback(store, to=1)
     assert BundleStore(store).prune(keep=1) != []
     assert [version.number for version in BundleStore(store).versions()] == [1, 3]
 
 
 def test_rollback_skips_versions_that_were_rolled_back(nights: list[Path], tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    for bundle in nights[:3]:
-        publish(bundle, store, OPEN)
+    store = published(tmp_path / "store", nights[:3])
     assert rollback(store)["live"] == 2
     assert version_of(store / "current") == version_of(nights[1])
     assert publish(nights[3], store, OPEN)["live"] == 4
@@ -95,9 +97,7 @@ def test_rollback_skips_versions_that_were_rolled_back(nights: list[Path], tmp_p
 
 
 def test_rollback_refuses_a_damaged_version(nights: list[Path], tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    for bundle in nights[:2]:
-        publish(bundle, store, OPEN)
+    store = published(tmp_path / "store", nights[:2])
     file = BundleStore(store).versions()[0].folder / "topk" / "answers.arrow"
     file.write_bytes(file.read_bytes()[:-1])
     with pytest.raises(BundleError, match=r"answers\.arr"):
@@ -205,9 +205,7 @@ def test_answers_without_evidence_are_not_compared(tmp_path: Path) -> None:
 
 def test_what_else_lies_in_a_store_stops_no_publish(nights: list[Path], tmp_path: Path) -> None:
     """A damaged version that was rolled back, and folders that only look like versions."""
-    store = tmp_path / "store"
-    for night in nights[:2]:
-        publish(night, store, OPEN)
+    store = published(tmp_path / "store", nights[:2])
     rollback(store)
     bad = next((store / "versions").glob("2-*[0-9a-f]"))
     (bad / "manifest.json").write_text("{")
@@ -219,9 +217,7 @@ def test_what_else_lies_in_a_store_stops_no_publish(nights: list[Path], tmp_path
 
 
 def test_a_bundle_that_was_rolled_back_is_not_published_again(nights: list[Path], tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    for night in nights[:2]:
-        publish(night, store)
+    store = published(tmp_path / "store", nights[:2])
     assert rollback(store)["live"] == 1
     with pytest.raises(GateError, match=r"this bundle was rolled back as version 2\. Publish another one, or `neatrec"):
         publish(nights[1], store)
@@ -344,9 +340,7 @@ def test_a_live_version_that_is_gone_is_named(nights: list[Path], tmp_path: Path
 
 def test_a_damaged_live_version_does_not_prevent_a_publish(nights: list[Path], tmp_path: Path, caplog) -> None:
     """The new one is measured against the newest version that is whole, and the answer says which was damaged."""
-    store = tmp_path / "store"
-    for bundle in nights[:3]:
-        publish(bundle, store, OPEN)
+    store = published(tmp_path / "store", nights[:3])
     damage(BundleStore(store).versions()[2].folder)
     with pytest.raises(GateError, match="training lines rose from"):
         publish(nights[3], store, PublishLimits(rows_rise=0, top10_changed=1))

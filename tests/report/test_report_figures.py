@@ -51,12 +51,16 @@ def drawn() -> list[Figure]:
 
 
 @pytest.mark.parametrize("figure", figures(), ids=lambda figure: figure.name)
-def test_a_figure_is_small_and_carries_nothing_but_its_drawing(figure: Figure) -> None:
+def test_a_figure_is_small_and_carries_nothing_but_its_drawing_and_names_of_its_own(figure: Figure) -> None:
     assert len(figure.drawing) < 45_000
     outside = figure.file().replace(XML_SPACE, "")
     assert "http" not in outside
     assert not re.search(r"<script|<image|<foreignObject|\son\w+=|style=", figure.drawing)
     assert not re.search(r"#[0-9a-f]{6}\b", figure.drawing)  # colours come from the page
+    ids = re.findall(r' id="([^"]+)"', figure.drawing)
+    assert len(ids) == len(set(ids))
+    assert all(name.startswith(f"{figure.name}-") for name in ids)
+    assert set(re.findall(r'(?:href="|url\()#([^")]+)', figure.drawing)) <= set(ids)
 
 
 @pytest.mark.parametrize("figure", figures(), ids=lambda figure: figure.name)
@@ -65,20 +69,8 @@ def test_a_figure_file_is_xml_and_has_colours_for_light_and_dark(figure: Figure)
     assert root.tag == f"{{{XML_SPACE}}}svg"
     style = next(element.text or "" for element in root if element.tag.endswith("style"))
     assert LIGHT["ink"] in style
-    assert (
-        f"@media screen and (prefers-color-scheme: dark) {{ svg {{ background: var(--ground); --ink: {DARK['ink']}"
-        in style
-    )
-
-
-@pytest.mark.parametrize("figure", figures(), ids=lambda figure: figure.name)
-def test_names_inside_a_figure_are_its_own_and_all_are_there(figure: Figure) -> None:
-    ids = re.findall(r' id="([^"]+)"', figure.drawing)
-    assert len(ids) == len(set(ids))
-    assert all(name.startswith(f"{figure.name}-") for name in ids)
-    assert set(re.findall(r'href="#([^"]+)"', figure.drawing)) | set(
-        re.findall(r"url\(#([^)]+)\)", figure.drawing)
-    ) <= set(ids)
+    dark = f"{{ svg {{ background: var(--ground); --ink: {DARK['ink']}"
+    assert f"@media screen and (prefers-color-scheme: dark) {dark}" in style
 
 
 def test_the_words_of_a_figure_hold_its_numbers() -> None:

@@ -9,7 +9,6 @@ from starlette.testclient import TestClient
 from neatrec.data.baskets import Baskets
 from neatrec.models import Run, make_model
 from neatrec.service.app import make_app
-from neatrec.service.byte_cache import ByteCache
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.problems import Problem
 from neatrec.service.settings import ServiceSettings
@@ -77,15 +76,6 @@ def test_a_category_has_one_spelling_however_it_is_written(bundle: Path) -> None
     for name in ("dary", "dairy / dary", "", "/", "first half / dairy / frozen"):
         with pytest.raises(Problem, match="there is no `category`"):
             served.in_category(name)
-
-
-def test_a_cache_is_bounded_by_bytes() -> None:
-    cache: ByteCache[int, bytes] = ByteCache(10_000)
-    for number in (*range(50), *range(50)):
-        cache.put(number, bytes(100), 100)
-        assert cache.get(number) == bytes(100)
-        assert cache.bytes <= 10_000
-    assert cache.bytes > 8_000
 
 
 def test_a_request_names_few_categories(client: TestClient) -> None:

@@ -167,8 +167,3 @@ def test_an_empty_list_of_what_is_available_is_refused(bundle: Path, tmp_path: P
     shop = Shop(bundle, tmp_path, available=TEA)
     shop.change(available="")
     assert {line["id"] for line in shop.ask(CHIPS, k=100, min_evidence="guess")} <= {TEA}
-
-
-def test_a_server_does_not_start_with_bad_rules(bundle: Path, tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="cannot read"):
-        BundleWatcher(ServiceSettings(bundle, rules=tmp_path / "none.csv"), Metrics())
