@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import Field
 
 from neatrec._version import __version__
-from neatrec.service import views
+from neatrec.service import schemas, views
 from neatrec.service.answers import completes, explained_by, goes_with
 from neatrec.service.api import CheckedRoute, find, snapshot_of
 from neatrec.service.editor import EditorSession
@@ -20,20 +20,6 @@ from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.problems import Problem, bad
 from neatrec.service.reference import operations
 from neatrec.service.render import page_of_pairs
-from neatrec.service.schemas import (
-    CartQuery,
-    Count,
-    Filters,
-    Goal,
-    Id,
-    ItemFilters,
-    Level,
-    NoQuery,
-    PairQuery,
-    PairsQuery,
-    RequestModel,
-    Words,
-)
 from neatrec.service.settings import MAX_ITEMS, ServiceSettings
 from neatrec.serving import FOOTER
 from neatrec.serving.pair_list import PairSelection
@@ -52,29 +38,29 @@ class PageRoute(CheckedRoute):
     takes_blanks = False
 
 
-class SearchForm(RequestModel):
-    q: Words | None = None
+class SearchForm(schemas.RequestModel):
+    q: schemas.Words | None = None
 
 
-class ItemForm(ItemFilters):
-    id: Id
-    k: Count = SHOWN
+class ItemForm(schemas.ItemFilters):
+    id: schemas.Id
+    k: schemas.Count = SHOWN
 
 
-class CompareForm(RequestModel):
-    id: Id
-    min_evidence: Level = "likely"
+class CompareForm(schemas.RequestModel):
+    id: schemas.Id
+    min_evidence: schemas.Level = "likely"
 
 
 class CartForm(SearchForm):
-    add: Id | None = None
+    add: schemas.Id | None = None
     diversify: bool = False
-    goal: Goal | None = None
-    item: list[Id] = Field(default=[], max_length=MAX_ITEMS)
+    goal: schemas.Goal | None = None
+    item: list[schemas.Id] = Field(default=[], max_length=MAX_ITEMS)
 
 
-class NetworkForm(RequestModel):
-    id: Id
+class NetworkForm(schemas.RequestModel):
+    id: schemas.Id
 
 
 class Pages:
@@ -105,7 +91,7 @@ class Pages:
             unanswered=views.unanswered(bundle, 12),
         )
 
-    def pairs(self, request: Request, form: Annotated[PairsQuery, Query()]) -> Response:
+    def pairs(self, request: Request, form: Annotated[schemas.PairsQuery, Query()]) -> Response:
         bundle = snapshot_of(request).bundle(form.model)
         total, rows, next_page = page_of_pairs(bundle, form)
         pairs = views.pair_rows(bundle, rows)
@@ -137,14 +123,14 @@ class Pages:
     def compare(self, request: Request, form: Annotated[CompareForm, Query()]) -> Response:
         snapshot = snapshot_of(request)
         item = snapshot.main.brief(snapshot.main.known(form.id))
-        filters, columns = Filters(min_evidence=form.min_evidence), []
+        filters, columns = schemas.Filters(min_evidence=form.min_evidence), []
         for bundle in snapshot.bundles.values():
             code = bundle.code(form.id)
             lines = [] if code is None else goes_with(snapshot, bundle, code, filters).lines
             columns.append((bundle, views.cards(bundle, lines)))
         return self.page("compare.html", request, form, item=item, columns=columns)
 
-    def pair(self, request: Request, form: Annotated[PairQuery, Query()]) -> Response:
+    def pair(self, request: Request, form: Annotated[schemas.PairQuery, Query()]) -> Response:
         snapshot = snapshot_of(request)
         bundle = snapshot.bundle(form.model)
         a, b = bundle.known(form.a), bundle.known(form.b)
@@ -161,7 +147,7 @@ class Pages:
             raise bad("item", f"given at most {MAX_ITEMS} times", len(held))
         codes, cards = list[int](), list[views.Card]()
         if held:
-            query = CartQuery(items=held, k=SHOWN, diversify=form.diversify, goal=form.goal)
+            query = schemas.CartQuery(items=held, k=SHOWN, diversify=form.diversify, goal=form.goal)
             answered = completes(snapshot, bundle, query)
             codes, cards = list(answered.cart), views.cards(bundle, answered.lines)
         found = [bundle.brief(code) for code, _ in find(bundle, form.q, 8)] if form.q else []
@@ -185,13 +171,13 @@ class Pages:
         network = views.network_of(snapshot, snapshot.main, code, self.public)
         return self.page("network.html", request, item=snapshot.main.brief(code), network=network)
 
-    def categories(self, request: Request, _: Annotated[NoQuery, Query()]) -> Response:
+    def categories(self, request: Request, _: Annotated[schemas.NoQuery, Query()]) -> Response:
         return self.page("categories.html", request, heat=views.heat_map(snapshot_of(request).main))
 
-    def quality(self, request: Request, _: Annotated[NoQuery, Query()]) -> Response:
+    def quality(self, request: Request, _: Annotated[schemas.NoQuery, Query()]) -> Response:
         return self.page("quality.html", request, **views.quality(snapshot_of(request), self.public))
 
-    def docs(self, request: Request, _: Annotated[NoQuery, Query()]) -> Response:
+    def docs(self, request: Request, _: Annotated[schemas.NoQuery, Query()]) -> Response:
         """The API reference, made from the OpenAPI document: no script, nothing from outside."""
         document = request.app.openapi()
         return self.page("docs.html", request, document=document, operations=operations(document))
@@ -212,7 +198,7 @@ class Pages:
         self,
         template: str,
         request: Request,
-        form: RequestModel | None = None,
+        form: schemas.RequestModel | None = None,
         bundle: LoadedBundle | None = None,
         *,
         status: int = 200,
