@@ -19,7 +19,7 @@ from neatrec.service import schemas
 from neatrec.service.answers import completes, explained_by, for_new_item, goes_with
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.metrics import Metrics
-from neatrec.service.problems import Problem, bad, invalid, too_long
+from neatrec.service.problems import Problem, bad, invalid, refused
 from neatrec.service.render import cart_out, complements_out, dumps, pair_filter, pair_out, pairs_out
 from neatrec.service.schemas import error_responses
 from neatrec.service.settings import MAX_QUERY_STRING
@@ -82,7 +82,7 @@ class FastRoute(CheckedRoute):
 def check_query_string(request: Request, repeatable: set[str]) -> None:
     query_string: bytes = request.scope["query_string"]
     if len(query_string) > MAX_QUERY_STRING:
-        raise too_long()
+        raise refused(414)
     try:
         if not query_string.isascii():
             raise ValueError

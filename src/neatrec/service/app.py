@@ -22,7 +22,7 @@ from neatrec.service.editor import Editor, add_editor
 from neatrec.service.metrics import Metrics
 from neatrec.service.middleware import PROBES, RequestMiddleware
 from neatrec.service.pages import add_page
-from neatrec.service.problems import Problem, fault, gone, invalid
+from neatrec.service.problems import Problem, invalid, refused
 from neatrec.service.settings import ServiceSettings
 from neatrec.service.watcher import BundleWatcher
 
@@ -126,16 +126,16 @@ def _problem_of(error: Exception) -> Problem:
     if isinstance(cause, Problem):
         return cause
     if isinstance(cause, ClientDisconnect):
-        return gone()
+        return refused(499)
     if not isinstance(error, HTTPException):
-        return fault()
+        return refused(500)
     known = {  # what the framework itself refuses
         400: (422, "ParameterError", "the body is not JSON"),
         404: (404, "NotFound", "there is nothing at this address"),
         405: (405, "Method", "this address takes another method"),
     }
-    refused = known.get(error.status_code, (error.status_code, "Refused", error.detail))
-    return Problem(*refused, hint="GET /openapi.json lists what there is.")
+    words = known.get(error.status_code, (error.status_code, "Refused", error.detail))
+    return Problem(*words, hint="GET /openapi.json lists what there is.")
 
 
 def _wants_page(request: Request) -> bool:

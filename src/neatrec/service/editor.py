@@ -25,7 +25,7 @@ from neatrec.errors import must_be
 from neatrec.service.api import CheckedRoute, snapshot_of
 from neatrec.service.metrics import Metrics
 from neatrec.service.middleware import Keys
-from neatrec.service.problems import Problem, bad, invalid, too_large
+from neatrec.service.problems import Problem, bad, invalid, refused
 from neatrec.service.rules import EVERY, Rule
 from neatrec.service.rules_file import EditConflict, RulesFile, words_of
 from neatrec.service.schemas import Count, Id, NoQuery, RequestModel
@@ -322,7 +322,7 @@ async def read_form(request: Request, shape: type[Form]) -> Form:
     async for part in request.stream():
         body += part
         if len(body) > MAX_FORM:
-            raise too_large(MAX_FORM)
+            raise refused(413, MAX_FORM)
     try:
         fields = parse_qsl(body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=20)
     except ValueError as error:

@@ -20,7 +20,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from neatrec.errors import SourceError, must_be
-from neatrec.service.problems import Problem, busy, fault, no_key, too_large, too_slow
+from neatrec.service.problems import Problem, refused
 from neatrec.service.settings import BODY_SECONDS, MAX_BODY, AddressTemplate, ServiceSettings
 from neatrec.text import printable
 
@@ -139,7 +139,7 @@ class RequestMiddleware:
         self.watcher, self.metrics = watcher, watcher.metrics
         self.max_in_flight = settings.in_flight
         self.headers = security_headers(settings.image_url)
-        self.busy = busy().response()  # made once: there is no time for it under load
+        self.busy = refused(503).response()  # made once: there is no time for it under load
         self.busy.raw_headers += self.headers
         self.in_flight = 0
 
@@ -203,7 +203,7 @@ class RequestMiddleware:
         except Exception:  # the last resort: one failed request must not end the connection without an answer
             log.exception("a request failed")
             if not sent:
-                await fault().response()(scope, receive, with_headers)
+                await refused(500).response()(scope, receive, with_headers)
         finally:
             route = getattr(scope.get("route"), "path", "other")
             version = snapshot.main.short
@@ -222,10 +222,10 @@ class RequestMiddleware:
         if self.watcher.keys and scope["path"] not in PROBES:
             valid = Keys(self.watcher.keys.valid + self.watcher.editor_keys.valid)  # who may edit may read
             if not valid.admit(headers.get(b"authorization"), headers.get(b"x-api-key")):
-                raise no_key()
+                raise refused(401)
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or len(length) > MAX_DIGITS or int(length) > MAX_BODY:
-            raise too_large(MAX_BODY)
+            raise refused(413, MAX_BODY)
 
 
 def _held(scope: Scope) -> list[bytes]:
@@ -244,10 +244,10 @@ def limited(receive: Receive) -> Receive:
             async with asyncio.timeout(deadline - time.monotonic()):
                 message = await receive()
         except TimeoutError as error:
-            raise too_slow(BODY_SECONDS) from error
+            raise refused(408, BODY_SECONDS) from error
         size += len(message.get("body", b""))
         if size > MAX_BODY:
-            raise too_large(MAX_BODY)
+            raise refused(413, MAX_BODY)
         return message
 
     return receive_in_time

@@ -109,33 +109,22 @@ def unknown_item(item: str, near: list[dict[str, Any]]) -> Problem:
     return Problem(404, "UnknownItemError", f"no item has the id {printable(item)!r}", hint=hint, near=near)
 
 
-def too_large(limit: int) -> Problem:
-    return Problem(413, "TooLarge", f"the body must be at most {limit:,} bytes", hint="Ask for fewer items at once.")
+REFUSED: dict[int, tuple[str, str, str | None]] = {
+    401: (
+        "NoKey",
+        "a valid key is needed",
+        "Send `Authorization: Bearer KEY`, or in a browser the key as the password.",
+    ),
+    408: ("TooSlow", "the body must arrive within {:g} seconds", "Send it again at once."),
+    413: ("TooLarge", "the body must be at most {:,} bytes", "Ask for fewer items at once."),
+    414: ("TooLarge", f"the query string must be at most {MAX_QUERY_STRING:,} bytes", "Exclude fewer items at once."),
+    499: ("Gone", "the connection was closed before the whole body arrived", None),  # for the metrics: nobody reads it
+    500: ("Fault", "the service failed", "The log of the service says why."),  # nothing of the inside is shown
+    503: ("Busy", "too many requests at once", "Try again in a second."),
+}
+"""Status -> kind, message and hint of what has the same words every time."""
 
 
-def too_long() -> Problem:
-    message = f"the query string must be at most {MAX_QUERY_STRING:,} bytes"
-    return Problem(414, "TooLarge", message, hint="Exclude fewer items at once.")
-
-
-def too_slow(seconds: float) -> Problem:
-    return Problem(408, "TooSlow", f"the body must arrive within {seconds:g} seconds", hint="Send it again at once.")
-
-
-def gone() -> Problem:
-    """The caller disconnected; nobody reads the answer, but the metrics count it."""
-    return Problem(499, "Gone", "the connection was closed before the whole body arrived")
-
-
-def busy() -> Problem:
-    return Problem(503, "Busy", "too many requests at once", hint="Try again in a second.")
-
-
-def fault() -> Problem:
-    """A fault of ours: nothing of the inside is shown."""
-    return Problem(500, "Fault", "the service failed", hint="The log of the service says why.")
-
-
-def no_key() -> Problem:
-    hint = "Send `Authorization: Bearer KEY`, or in a browser the key as the password."
-    return Problem(401, "NoKey", "a valid key is needed", hint=hint)
+def refused(status: int, limit: float = 0) -> Problem:
+    kind, message, hint = REFUSED[status]
+    return Problem(status, kind, message.format(limit), hint=hint)

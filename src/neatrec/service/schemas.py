@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
-from neatrec.service.problems import bad, busy, no_key, too_large, too_long, too_slow
+from neatrec.service.problems import bad, refused
 from neatrec.service.settings import BODY_SECONDS, MAX_BODY, MAX_CATEGORIES, MAX_ITEMS, MAX_K, MAX_NAME, MAX_SEARCH, K
 from neatrec.serving import FOOTER, strata_words, table_words
 
@@ -420,13 +420,13 @@ class ErrorOut(BaseModel):
 
 
 EXAMPLES: dict[int, Any] = {
-    401: no_key().to_dict(),
+    401: refused(401).to_dict(),
     404: {"error": ERROR},
-    408: too_slow(BODY_SECONDS).to_dict(),
-    413: too_large(MAX_BODY).to_dict(),
-    414: too_long().to_dict(),
+    408: refused(408, BODY_SECONDS).to_dict(),
+    413: refused(413, MAX_BODY).to_dict(),
+    414: refused(414).to_dict(),
     422: bad("k", f"a whole number from 1 to {MAX_K}", "101", hint="Ask for fewer.").to_dict(),
-    503: busy().to_dict(),
+    503: refused(503).to_dict(),
 }
 
 
