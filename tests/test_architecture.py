@@ -11,12 +11,13 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "neatrec"
 
-BASE = {"errors", "text", "compiled", "data", "_version"}
+BASE = {"errors", "text", "compiled", "memory", "data", "_version"}
 COUNTS = BASE | {"statistics", "cooccurrence"}
 MODELS = COUNTS | {"models"}
 ALLOWED: dict[str, set[str]] = {
     "text": set(),
     "compiled": set(),
+    "memory": set(),
     "_version": set(),
     "errors": {"text"},
     "data": {"errors", "text"},

@@ -282,7 +282,7 @@ def test_a_glob_takes_what_it_matches_and_a_folder_its_parts(tmp_path: Path) -> 
 
 
 def test_no_other_file_can_be_read_by_the_database(tmp_path: Path) -> None:
-    from neatrec.io.duckdb_session import database
+    from neatrec.io.duckdb_session import session
     from neatrec.io.files import open_file
     from neatrec.io.tables import open_table
 
@@ -294,7 +294,7 @@ def test_no_other_file_can_be_read_by_the_database(tmp_path: Path) -> None:
     secret = write(tmp_path / "secret.csv", "a\n1\n")
     import duckdb
 
-    with database([table], work.resolve()) as connection:
+    with session([str(table.path)], work.resolve()) as connection:
         with pytest.raises(duckdb.Error, match="Cannot access file"):
             connection.execute("SELECT * FROM read_csv(?)", [str(secret)])
         with pytest.raises(duckdb.Error, match="locked"):

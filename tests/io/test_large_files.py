@@ -4,11 +4,19 @@ import csv
 import gzip
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.helpers.small_instacart import write_instacart
 
-from neatrec.io import duckdb_session, read_baskets
+from neatrec.io import SourceOptions, bad_rows, duckdb_session, read_baskets, shards, tabular
+from neatrec.io.bad_rows import lines_of
+from neatrec.io.basket_store import import_baskets
+from neatrec.io.csv_text import CsvText
+from neatrec.io.shards import cut_shards
 
 LINES = 6_000_000
 CODE = """
@@ -39,30 +47,84 @@ def test_memory_is_bounded_by_the_limit_and_the_result(tmp_path: Path) -> None:
     assert peak < 256 + 500
 
 
+def write_orders(path: Path, columns: str, line: str) -> Path:
+    rows = (line.format(order=i // 10, item=i * 7919 % 5000, place=i % 10) for i in range(300_000))
+    path.write_text(columns + "\n" + "\n".join(rows) + "\n")
+    return path
+
+
+def as_file(folder: Path) -> Path:
+    return write_orders(folder / "orders.csv", "order_id,sku", "order {order},item {item}")
+
+
+def as_store(folder: Path) -> Path:
+    import_baskets(as_file(folder), folder / "store")
+    return folder / "store"
+
+
+def as_instacart(folder: Path) -> Path:
+    tables = write_instacart(folder / "tables")
+    columns = "order_id,product_id,add_to_cart_order"
+    write_orders(tables / "order_products__prior.csv", columns, "order {order},item {item},{place}")
+    return tables
+
+
+def sizes_of_shards(source: Path) -> object:
+    return cut_shards(str(source), SourceOptions(), source.parent / "shards").sizes
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [(as_file, read_baskets), (as_store, read_baskets), (as_instacart, read_baskets), (as_file, sizes_of_shards)],
+)
 def test_lines_that_do_not_fit_into_the_limit_are_read_with_more_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, written, read
 ) -> None:
-    path = tmp_path / "orders.csv"
-    path.write_text("order_id,sku\n" + "".join(f"order {i // 10},item {i * 7919 % 5000}\n" for i in range(300_000)))
-    wanted = read_baskets(path).hash
+    source = written(tmp_path)
+    wanted = read(source)
     monkeypatch.setattr(duckdb_session, "MEMORY_LIMIT", 8 << 20)
+    monkeypatch.setattr(shards, "MEMORY", 8 << 20)
     with caplog.at_level("INFO", logger="neatrec"):
-        assert read_baskets(path).hash == wanted
+        found = read(source)
+    assert getattr(found, "hash", found) == getattr(wanted, "hash", wanted)
     assert "does not fit into 8 MiB: reading it with more memory" in caplog.text
 
 
-def test_many_bad_rows_are_found_in_one_pass(tmp_path: Path) -> None:
-    """A search that looks at all wanted rows again for each record takes minutes here."""
-    bad = 100_000
-    path = tmp_path / "orders.csv"
-    rows = [f"{i},sku {i % 50},not a number {i}" for i in range(bad)]
-    path.write_text("\n".join(["order_id,sku,pos", *rows, "x,tea,1", "x,milk,2", ""]))
-    rejects = tmp_path / "rejects.csv"
-    baskets = read_baskets(path, position="pos", basket="order_id", item="sku", max_bad_rows=bad, rejects=rejects)
-    assert len(baskets) == 1
-    with rejects.open(newline="") as stream:
-        lines = [int(row["line"]) for row in csv.DictReader(stream)]
-    assert lines == list(range(2, bad + 2))
+def test_no_limit_is_more_than_half_of_what_a_container_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(duckdb_session, "total_memory", lambda: 2 << 30)
+    assert duckdb_session.memory_limits() == [duckdb_session.MEMORY_LIMIT, 1 << 30]
+    monkeypatch.setattr(duckdb_session, "total_memory", lambda: 512 << 20)
+    assert duckdb_session.memory_limits(1 << 30) == [256 << 20, 256 << 20]
+
+
+def test_many_bad_rows_are_found_in_one_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that looks at all wanted rows again for each record takes a hundred times as long for ten times as
+    many."""
+    passes, seconds = [], []
+
+    def records(text: CsvText) -> Iterator[tuple[int, str]]:
+        passes.append(text)
+        return all_records(text)
+
+    def timed(*arguments: Any) -> Any:
+        before = time.process_time()
+        found = lines_of(*arguments)
+        seconds.append(time.process_time() - before)
+        return found
+
+    all_records = bad_rows._records
+    monkeypatch.setattr(bad_rows, "_records", records)
+    monkeypatch.setattr(tabular, "lines_of", timed)
+    path, rejects = tmp_path / "orders.csv", tmp_path / "rejects.csv"
+    for bad in (4_000, 40_000):
+        rows = [f"{i},sku {i % 50},not a number {i}" for i in range(bad)]
+        path.write_text("\n".join(["order_id,sku,pos", *rows, "x,tea,1", "x,milk,2", ""]))
+        baskets = read_baskets(path, position="pos", basket="order_id", item="sku", max_bad_rows=bad, rejects=rejects)
+        assert len(baskets) == 1
+        with rejects.open(newline="") as stream:
+            assert [int(row["line"]) for row in csv.DictReader(stream)] == list(range(2, bad + 2))
+    assert len(passes) == len(seconds) == 2
+    assert seconds[1] < 40 * seconds[0]
 
 
 REPEATED = """

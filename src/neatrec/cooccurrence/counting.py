@@ -14,18 +14,11 @@ import numpy as np
 from neatrec.cooccurrence.count_input import flat_input, summarize
 from neatrec.cooccurrence.counts import CooccurrenceCounts, CountOptions, Keep, Margins, PairBlock, PairPart
 from neatrec.cooccurrence.recency import CopiedShards, WeightedKeep, divided_margins, half_life_on_spark
-from neatrec.cooccurrence.resources import (
-    SHARE,
-    Forecast,
-    as_bytes,
-    available_memory,
-    bytes_needed,
-    forecast_of,
-    thread_count,
-)
+from neatrec.cooccurrence.resources import SHARE, Forecast, as_bytes, bytes_needed, forecast_of, thread_count
 from neatrec.cooccurrence.spark.lines import SparkLines, as_spark_lines
 from neatrec.data.baskets import BasketStream
 from neatrec.errors import ResourceError, must_be, must_be_one_of
+from neatrec.memory import available_memory
 from neatrec.text import show_size
 
 ENGINES = ("auto", "memory", "disk", "spark")

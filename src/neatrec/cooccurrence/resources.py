@@ -1,11 +1,9 @@
-"""Memory, threads and time: how much there is, how much a count will take."""
+"""Memory, threads and time: how much a count may take, how much it will."""
 
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -47,11 +45,6 @@ def as_bytes(limit: int | str) -> int:
     return size
 
 
-def available_memory() -> int:
-    """Bytes that can be had now without swapping: what the machine has free, or the container where that is less."""
-    return min(_free_on_machine(), _free_in_container())
-
-
 def thread_count(threads: int | None) -> int:
     """`threads`, or one for each core this process may use."""
     if threads is None:
@@ -59,29 +52,6 @@ def thread_count(threads: int | None) -> int:
     if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= MAX_THREADS:
         raise must_be("threads", f"None or a whole number from 1 to {MAX_THREADS}", threads)
     return threads
-
-
-def _free_on_machine() -> int:
-    try:
-        found = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
-    except OSError:  # not Linux
-        found = None
-    if found:
-        return int(found[1]) * 1024
-    # half of what is built in, where the free part is not known
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-
-
-def _free_in_container(folder: Path = Path("/sys/fs/cgroup")) -> int:
-    for limit, used in (
-        ("memory.max", "memory.current"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
-    ):
-        try:
-            return max(int((folder / limit).read_text()) - int((folder / used).read_text()), 0)
-        except (OSError, ValueError):  # no such group, or "max": no limit of this kind
-            continue
-    return 2**63
 
 
 @dataclass(frozen=True)

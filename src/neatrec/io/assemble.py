@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -17,11 +17,12 @@ from neatrec.data.baskets import Attribute, Baskets
 from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import SourceError
 from neatrec.io.columns import Columns
-from neatrec.io.duckdb_session import ReadContext, rows_in
+from neatrec.io.duckdb_session import ReadContext, described, in_database, rows_in, workspace
 from neatrec.io.files import unreadable
 from neatrec.io.items import ItemTable, build_catalog
 from neatrec.io.options import SourceOptions
 from neatrec.io.reading_rules import NO_ID, RETURN
+from neatrec.io.tables import InputTable
 from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
@@ -36,13 +37,10 @@ LONG_BASKET = 2 * 86_400_000_000  # microseconds
 class CollectedLines:
     """Lines and baskets that are to be kept, in the database's tables `kept` and `basket`; nothing is in memory yet."""
 
-    connection: Any
-    folder: Path
-    """For temporary files."""
+    context: ReadContext
     catalog: Catalog
     columns: Columns
-    source: str
-    dropped: dict[str, int]
+    dropped: Mapping[str, int]
     """Reason -> rows, so far."""
     lines: int
     """Before repeated lines of a basket become one."""
@@ -51,11 +49,24 @@ class CollectedLines:
     """Every item id that is kept, variants included -> its code."""
 
     def without_repeats(self, lines: int) -> dict[str, int]:
-        """What was left out in all when `lines` are left; an error where that is nothing."""
-        dropped = {**self.dropped, "repeated lines": self.lines - lines}
-        if not lines:
-            raise nothing_left(self.source, dropped)
-        return {reason: int(count) for reason, count in dropped.items() if count}
+        """What was left out in all when `lines` are left."""
+        repeated = {"repeated lines": self.lines - lines} if lines < self.lines else {}
+        return {**self.dropped, **repeated}
+
+    def baskets(self, lines: str, first: int, end: int) -> dict[str, Any]:
+        """What `Baskets` takes for baskets number `first` to `end` of the rows in `lines` (SQL: basket, item, place):
+        sorted by id, lines by position then item."""
+        numbers = [first, end]
+        rows = self.context.connection.execute(
+            f"SELECT basket, item FROM {lines} WHERE basket >= ? AND basket < ? ORDER BY basket, place, item", numbers
+        ).fetchnumpy()
+        return {
+            "catalog": self.catalog,
+            "items": np.asarray(rows["item"], dtype=np.int32),
+            "offsets": np.searchsorted(np.asarray(rows["basket"]), np.arange(first, end + 1)),
+            "ordered": self.columns.position is not None,
+            **_basket_columns(self.context.connection, self.columns, numbers),
+        }
 
 
 def assemble(
@@ -87,38 +98,28 @@ def assemble(
     columns = _without_mixed_store(connection, columns, context.options)
     _refuse_shared_baskets(connection, columns)
     _refuse_flat_positions(connection, columns)
-    return CollectedLines(
-        connection,
-        context.folder,
-        catalog,
-        columns,
-        context.source,
-        dropped,
-        _lines(connection),
-        items=items,
-        code_of=code_of,
-    )
+    dropped = {reason: count for reason, count in dropped.items() if count}
+    lines = _lines(connection)
+    if not lines:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
+        raise SourceError(
+            f"no basket lines are left of {printable(context.source)}" + (f" (left out: {reasons})" if reasons else ""),
+            file=context.source,
+            hint="Check the columns and the period.",
+        )
+    return CollectedLines(context, catalog, columns, dropped, lines, items, code_of)
 
 
 LINES_OF_BASKETS = (
-    "SELECT basket.code AS basket, kept.code AS item, min(position) AS place FROM kept JOIN basket USING (basket) "
-    "GROUP BY basket.code, kept.code"
+    "(SELECT basket.code AS basket, kept.code AS item, min(position) AS place FROM kept JOIN basket USING (basket) "
+    "GROUP BY basket.code, kept.code)"
 )
-IN_ORDER = "ORDER BY basket, place, item"
 
 
-def whole(gathered: CollectedLines) -> Baskets:
-    """All baskets in memory: sorted by id, lines by position then item."""
-    rows = gathered.connection.execute(f"SELECT basket, item FROM ({LINES_OF_BASKETS}) {IN_ORDER}").fetchnumpy()
-    return Baskets(
-        catalog=gathered.catalog,
-        items=np.asarray(rows["item"], dtype=np.int32),
-        offsets=np.searchsorted(np.asarray(rows["basket"]), np.arange(rows_in(gathered.connection, "basket") + 1)),
-        ordered=gathered.columns.position is not None,
-        dropped=gathered.without_repeats(len(rows["item"])),
-        source=gathered.source,
-        **basket_columns(gathered.connection, gathered.columns),
-    )
+def whole(collected: CollectedLines) -> Baskets:
+    """All baskets in memory."""
+    found = collected.baskets(LINES_OF_BASKETS, 0, rows_in(collected.context.connection, "basket"))
+    return Baskets(**found, dropped=collected.without_repeats(len(found["items"])), source=collected.context.source)
 
 
 Taken = TypeVar("Taken")
@@ -131,8 +132,25 @@ class BasketSink(Generic[Taken]):
     take: Callable[[CollectedLines], Taken]
     inside: Path | None = None
     """A folder for temporary files; None: TMPDIR."""
-    memory: int | None = None
-    """Bytes the database may use; None: 600 MiB, up to 4 GiB for files whose lines do not fit into that."""
+    memory: Sequence[int] = ()
+    """Bytes the database may use, one after the other as in `in_database`."""
+
+    def read(
+        self,
+        source: str,
+        options: SourceOptions,
+        opened: Callable[[Path], Sequence[InputTable]],
+        collect: Callable[[ReadContext, list[InputTable]], CollectedLines],
+    ) -> Taken:
+        """What becomes of the lines that `collect` finds in the tables `opened`, given a folder for temporary files."""
+        with workspace(self.inside) as folder:
+            tables = opened(folder)
+
+            def work(connection: Any) -> Taken:
+                context = ReadContext(connection, folder, options, source)
+                return self.take(collect(context, [described(connection, table) for table in tables]))
+
+            return in_database(tables, folder, work, self.memory, source)
 
 
 IN_MEMORY = BasketSink(whole)
@@ -156,15 +174,6 @@ def read_excluded(path: Path | None) -> frozenset[str]:
             f"{printable(path)} is not UTF-8", file=str(path), hint="Write one item id per line, in UTF-8."
         ) from error
     return frozenset(line.strip() for line in lines if line.strip())
-
-
-def nothing_left(source: str, dropped: Mapping[str, int]) -> SourceError:
-    reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items() if count)
-    return SourceError(
-        f"no basket lines are left of {printable(source)}" + (f" (left out: {reasons})" if reasons else ""),
-        file=source,
-        hint="Check the columns and the period.",
-    )
 
 
 def _count_left_out(connection: Any) -> dict[str, int]:
@@ -270,9 +279,10 @@ def _refuse_flat_positions(connection: Any, columns: Columns) -> None:
         )
 
 
-def basket_columns(connection: Any, columns: Columns, chosen: str = "true") -> dict[str, Any]:
-    """Ids, times, users and attributes of the baskets of which `chosen` (SQL) is true, in their order."""
-    table = connection.sql(f"SELECT * FROM basket WHERE {chosen} ORDER BY code").to_arrow_table()
+def _basket_columns(connection: Any, columns: Columns, numbers: list[int]) -> dict[str, Any]:
+    """Ids, times, users and attributes of the baskets from the first of `numbers` to the second, in their order."""
+    query = "SELECT * FROM basket WHERE code >= ? AND code < ? ORDER BY code"
+    table = connection.sql(query, params=numbers).to_arrow_table()
     ids = string_array(table["basket"])
     found: dict[str, Any] = {"ids": ids}
     if columns.time:

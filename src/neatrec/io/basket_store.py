@@ -30,7 +30,7 @@ from neatrec.data.catalog import UNKNOWN, string_array
 from neatrec.errors import ResourceError, SourceError
 from neatrec.io.assemble import BasketSink, CollectedLines, Taken, assemble, bought_items
 from neatrec.io.columns import Columns
-from neatrec.io.duckdb_session import ReadContext, database, described, rows_in, workspace
+from neatrec.io.duckdb_session import ReadContext, in_database, rows_in, workspace
 from neatrec.io.files import open_file, unreadable
 from neatrec.io.items import ItemTable, ItemTexts, merged
 from neatrec.io.options import SourceOptions, refuse_options
@@ -154,16 +154,19 @@ def take_store(source: str, options: SourceOptions, sink: BasketSink[Taken]) -> 
     for part in manifest.parts:
         _verify(folder, part.lines_file)
         _verify(folder, part.items_file)
-    with workspace(sink.inside) as work:
-        tables = [_lines_table(folder, part.lines_file, manifest.schema, work) for part in manifest.parts]
-        with database(tables, work, sink.memory) as connection:
-            context = ReadContext(connection, work, options, source)
-            stage(context, [described(connection, table) for table in tables], columns)
-            gathered = assemble(context, columns, _read_items(folder, manifest, bought_items(connection)))
-            dropped = Counter(gathered.dropped)
-            for part in manifest.parts:
-                dropped.update(part.dropped)
-            return sink.take(replace(gathered, dropped=dict(dropped)))
+
+    def opened(work: Path) -> list[InputTable]:
+        return [_lines_table(folder, part.lines_file, manifest.schema, work) for part in manifest.parts]
+
+    def collect(context: ReadContext, tables: list[InputTable]) -> CollectedLines:
+        stage(context, tables, columns)
+        collected = assemble(context, columns, _read_items(folder, manifest, bought_items(context.connection)))
+        dropped = Counter(collected.dropped)
+        for part in manifest.parts:
+            dropped.update(part.dropped)
+        return replace(collected, dropped=dict(dropped))
+
+    return sink.read(source, options, opened, collect)
 
 
 def as_frames(baskets: Baskets) -> tuple[pa.Table, SourceOptions]:
@@ -228,28 +231,25 @@ def _remove_leftovers(folder: Path, manifest: StoreManifest | None) -> None:
 
 
 def _write_part(
-    gathered: CollectedLines, *, folder: Path, before: StoreManifest | None
+    collected: CollectedLines, *, folder: Path, before: StoreManifest | None
 ) -> tuple[StorePart, StoreSchema]:
-    """Write the lines and items that were gathered; no manifest names them yet."""
-    columns, items = gathered.columns, gathered.items
+    """Write the lines and items that were found; no manifest names them yet."""
+    columns, items, context = collected.columns, collected.items, collected.context
     roles = tuple(role for role in OPTIONAL_ROLES if getattr(columns, role) is not None)
     schema = StoreSchema(roles, columns.attributes, items.levels, items.named, items.nested)
     if before is not None:
-        _require_same(schema, before.schema, gathered.source, folder)
-    if not gathered.lines:
-        gathered.without_repeats(0)
+        _require_same(schema, before.schema, context.source, folder)
     number = before.next_number if before else 1
     value = {"position": "kept.position", "user": "basket.customer", "time": "make_timestamp(basket.moment)"}
     chosen = [f"{value[role]} AS {quoted(role)}" for role in roles]
     chosen += [f"basket.a{i} AS {quoted(f'attribute:{name}')}" for i, name in enumerate(columns.attributes)]
     select = f"SELECT {', '.join(['kept.basket', 'kept.item', *chosen])} FROM kept JOIN basket USING (basket)"
-    target = gathered.folder / f"lines-{number:06d}.parquet"
-    _copy(gathered.connection, select, [], target)
+    target = context.folder / f"lines-{number:06d}.parquet"
+    _copy(context.connection, select, [], target)
     lines_file = _keep(target, folder)
-    baskets = rows_in(gathered.connection, "basket")
-    items_file = _write_items(gathered, folder, f"items-{number:06d}.parquet")
-    dropped = {reason: count for reason, count in gathered.dropped.items() if count}
-    return StorePart(lines_file, items_file, baskets, gathered.lines, gathered.source, dropped), schema
+    baskets = rows_in(context.connection, "basket")
+    items_file = _write_items(collected, folder, f"items-{number:06d}.parquet")
+    return StorePart(lines_file, items_file, baskets, collected.lines, context.source, collected.dropped), schema
 
 
 def _require_same(schema: StoreSchema, known: StoreSchema, source: str, folder: Path) -> None:
@@ -282,10 +282,10 @@ def _keep(written: Path, folder: Path) -> StoreFile:
     return StoreFile(written.name, size, digest)
 
 
-def _write_items(gathered: CollectedLines, folder: Path, name: str) -> StoreFile:
+def _write_items(collected: CollectedLines, folder: Path, name: str) -> StoreFile:
     """Every item of the import with its texts; `listed` where it stays even if no line holds it any more."""
-    items, ids = gathered.items, sorted(gathered.code_of)
-    in_lines = gathered.connection.execute("SELECT DISTINCT kept.item FROM kept JOIN basket USING (basket)").fetchall()
+    items, ids, context = collected.items, sorted(collected.code_of), collected.context
+    in_lines = context.connection.execute("SELECT DISTINCT kept.item FROM kept JOIN basket USING (basket)").fetchall()
     only_in_lines = {item for (item,) in in_lines} - items.listed
     texts = [items.texts.get(item, ItemTexts()) for item in ids]
     columns = {
@@ -296,8 +296,8 @@ def _write_items(gathered: CollectedLines, folder: Path, name: str) -> StoreFile
     }
     for i, level in enumerate(items.levels):
         columns[f"category:{level}"] = string_array([about.path[i] if about.path else None for about in texts])
-    pq.write_table(pa.table(columns), gathered.folder / name, compression="zstd")
-    return _keep(gathered.folder / name, folder)
+    pq.write_table(pa.table(columns), context.folder / name, compression="zstd")
+    return _keep(context.folder / name, folder)
 
 
 def _read_items(folder: Path, manifest: StoreManifest, bought: Mapping[str, int]) -> ItemTable:
@@ -347,8 +347,10 @@ def _without(
     with workspace(folder) as work:
         new = _lines_table(folder, part.lines_file, before.schema, work)
         tables = [_lines_table(folder, each.lines_file, before.schema, work) for each in before.parts]
-        with database([new, *tables], work) as connection:
-            (theirs, ours), rows = new.scan(), []
+        (theirs, ours) = new.scan()
+
+        def without(connection: Any) -> tuple[tuple[StorePart, ...], int, int]:
+            rows = []
             for table in tables:
                 scan, parameters = table.scan()
                 select = f"SELECT count(DISTINCT basket), count(*), min(basket) FROM {scan}"
@@ -374,7 +376,9 @@ def _without(
                     left = (each.baskets - baskets, each.lines - lines)
                     each = replace(each, lines_file=_keep(target, folder), baskets=left[0], lines=left[1])
                 parts.append(each)
-    return tuple(parts), shared, number
+            return tuple(parts), shared, number
+
+        return in_database([new, *tables], work, without, source=str(folder))
 
 
 def _write_manifest(folder: Path, manifest: StoreManifest) -> None:

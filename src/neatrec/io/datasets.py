@@ -12,7 +12,7 @@ from typing import Any
 from neatrec.errors import MissingDependencyError, SourceError
 from neatrec.io.assemble import BasketSink, CollectedLines, Taken, assemble, bought_items
 from neatrec.io.columns import Columns, missing_column
-from neatrec.io.duckdb_session import ReadContext, database, described, workspace
+from neatrec.io.duckdb_session import ReadContext
 from neatrec.io.files import ENDINGS, open_file
 from neatrec.io.items import ItemTable, ItemTexts, load_whole, texts_in_catalogue
 from neatrec.io.options import SourceOptions, refuse_options
@@ -44,11 +44,13 @@ def is_instacart(source: str) -> bool:
 def take_instacart(source: str, options: SourceOptions, sink: BasketSink[Taken]) -> Taken:
     """What `sink` makes of the orders."""
     refuse_options(source, options, INSTACART_OPTIONS)
-    with workspace(sink.inside) as folder:
-        tables = {name: open_filled(open_file(file), folder, options) for name, file in _files(Path(source)).items()}
-        with database(list(tables.values()), folder, sink.memory) as connection:
-            tables = {name: described(connection, table) for name, table in tables.items()}
-            return sink.take(_assembled(ReadContext(connection, folder, options, source), tables))
+    files = _files(Path(source))
+    return sink.read(
+        source,
+        options,
+        lambda folder: [open_filled(open_file(file), folder, options) for file in files.values()],
+        lambda context, tables: _assembled(context, dict(zip(files, tables, strict=True))),
+    )
 
 
 def _file(folder: Path, name: str) -> Path | None:
@@ -163,20 +165,19 @@ def take_journey(source: str, options: SourceOptions, sink: BasketSink[Taken]) -
     refuse_options(source, options, JOURNEY_OPTIONS)
     data = _data_folder()
     log.info("%s: good for trying things out, not for academic claims", JOURNEY_NAME)
-    with workspace(sink.inside) as folder:
-        tables = [open_filled(open_file(data / f"{name}.parquet"), folder) for name in ("transactions", "products")]
-        with database(tables, folder, sink.memory) as connection:
-            lines, products = (described(connection, table) for table in tables)
-            context = ReadContext(connection, folder, options, JOURNEY_NAME)
-            stage(context, [lines], JOURNEY_LINES)
-            texts = texts_in_catalogue(connection, products, JOURNEY_PRODUCTS, folder)
-            items = ItemTable(
-                {item: _with_size(about) for item, about in texts.items()},
-                JOURNEY_PRODUCTS.category[:2],
-                nested=False,
-                listed=frozenset(texts),
-            )
-            return sink.take(assemble(context, JOURNEY_LINES, items))
+
+    def opened(folder: Path) -> list[InputTable]:
+        return [open_filled(open_file(data / f"{name}.parquet"), folder) for name in ("transactions", "products")]
+
+    def collect(context: ReadContext, tables: list[InputTable]) -> CollectedLines:
+        lines, products = tables
+        stage(context, [lines], JOURNEY_LINES)
+        found = texts_in_catalogue(context.connection, products, JOURNEY_PRODUCTS, context.folder)
+        texts = {item: _with_size(about) for item, about in found.items()}
+        items = ItemTable(texts, JOURNEY_PRODUCTS.category[:2], nested=False, listed=frozenset(texts))
+        return assemble(context, JOURNEY_LINES, items)
+
+    return sink.read(JOURNEY_NAME, options, opened, collect)
 
 
 def _data_folder() -> Path:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from neatrec.errors import ResourceError, SourceError
 from neatrec.io.options import SourceOptions
 from neatrec.io.tables import InputTable, SqlColumn
+from neatrec.memory import total_memory
 from neatrec.text import first_line, printable
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 MEMORY_LIMIT, MORE_MEMORY = 600 << 20, 4 << 30
 DISK_FULL = r"(?i)duckdb_temp|no space left|file too large|quota exceeded"
 """What the database reports when its temporary files do not fit."""
@@ -33,14 +34,11 @@ class ReadContext:
     source: str
 
 
-def memory_limits() -> list[int]:
-    """Bytes the database may use before it spills: at most MEMORY_LIMIT, and where joins and groups of very many lines
-    do not fit into that, at most MORE_MEMORY; never more than half of the machine."""
-    try:
-        half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    except (ValueError, OSError, AttributeError):
-        return [MEMORY_LIMIT]
-    return [min(MEMORY_LIMIT, half), min(MORE_MEMORY, half)]
+def memory_limits(usual: int | None = None) -> list[int]:
+    """Bytes the database may use before it spills: at most `usual` (None: MEMORY_LIMIT), and where joins and groups of
+    very many lines do not fit into that, at most MORE_MEMORY; never more than half of the machine or container."""
+    half = total_memory() // 2
+    return [min(usual or MEMORY_LIMIT, half), min(MORE_MEMORY, half)]
 
 
 @contextmanager
@@ -57,17 +55,34 @@ def workspace(inside: Path | None = None) -> Iterator[Path]:
         yield Path(name).resolve()
 
 
-def database(tables: Sequence[InputTable], folder: Path, memory: int | None = None) -> AbstractContextManager[Any]:
-    """A connection that can read `tables` and nothing else; past `memory` bytes it spills into `folder`."""
-    return session([path for table in tables for path in _paths(table)], folder, memory)
+def in_database(
+    tables: Sequence[InputTable], folder: Path, work: Callable[[Any], T], limits: Sequence[int] = (), source: str = ""
+) -> T:
+    """What `work` makes of a connection that can read `tables` and nothing else.
+
+    It spills into `folder` past the first of `limits` (default: `memory_limits`); where that does not do, `work` begins
+    again with the next one.
+    """
+    paths = [name for table in tables for name in both_names(table.path)]
+    *usual, most = limits or memory_limits()
+    for limit in usual:
+        try:
+            with session(paths, folder, limit) as connection:
+                return work(connection)
+        except ResourceError as error:
+            if "Out of Memory" not in str(error):
+                raise
+            log.info("%s does not fit into %d MiB: reading it with more memory", printable(source), limit >> 20)
+    with session(paths, folder, most) as connection:
+        return work(connection)
 
 
 @contextmanager
 def session(paths: Sequence[str], folder: Path, memory: int | None = None) -> Iterator[Any]:
-    """A connection that can read the files `paths` and those in `folder`."""
+    """A connection that can read the files `paths` and those in `folder`; past `memory` bytes it spills there."""
     import duckdb
 
-    limit = f"{(memory or memory_limits()[0]) // 2**20}MiB"
+    limit = f"{(memory or memory_limits()[0]) >> 20}MiB"
     spill = folder / "spill"
     connection = duckdb.connect(":memory:", config={"memory_limit": limit, "temp_directory": str(spill)})
     try:
@@ -102,14 +117,9 @@ def _where_space_is_needed(folder: Path) -> str:
     return f"Free some space in {printable(folder.parent)}, where temporary files went."
 
 
-def _paths(table: InputTable) -> list[str]:
-    path = table.csv.path if table.csv else table.parquet
-    return [] if path is None else both_names(path)
-
-
-def both_names(path: Path) -> list[str]:
+def both_names(path: Path | None) -> list[str]:
     """`path`, and what it is a link to."""
-    return [str(path), str(path.resolve())]
+    return [] if path is None else [str(path), str(path.resolve())]
 
 
 @contextmanager

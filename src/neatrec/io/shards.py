@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 from neatrec.data.baskets import Attribute, Baskets
 from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import BundleError, ResourceError, require_whole
-from neatrec.io.assemble import IN_ORDER, LINES_OF_BASKETS, BasketSink, CollectedLines, basket_columns, coded
-from neatrec.io.duckdb_session import rows_in
+from neatrec.io.assemble import LINES_OF_BASKETS, BasketSink, CollectedLines, coded
+from neatrec.io.duckdb_session import memory_limits, rows_in
 from neatrec.io.options import SourceOptions
 from neatrec.text import plural, printable
 
@@ -112,7 +112,8 @@ def cut_shards(
         if is_supermarket(source) or is_saved(source):
             baskets = read_named(source, options)
             return write_shards(baskets, folder, shard_lines=fitting(baskets.lines))
-        sink = BasketSink(lambda gathered: _cut(gathered, folder, fitting(gathered.lines)), folder, memory or MEMORY)
+        limits = [memory] if memory else memory_limits(MEMORY)
+        sink = BasketSink(lambda collected: _cut(collected, folder, fitting(collected.lines)), folder, limits)
         return take_lines(source, options, sink)
     except OSError as error:
         raise ResourceError(
@@ -149,12 +150,11 @@ def open_shards(folder: Path) -> ShardFolder:
         ) from error
 
 
-def _cut(gathered: CollectedLines, folder: Path, shard_lines: int) -> ShardFolder:
+def _cut(collected: CollectedLines, folder: Path, shard_lines: int) -> ShardFolder:
     """Sort all lines once on disk, then write range after range of the baskets."""
-    connection, columns = gathered.connection, gathered.columns
-    connection.execute(f"CREATE TABLE cart AS SELECT * FROM ({LINES_OF_BASKETS}) {IN_ORDER}")
-    lines = rows_in(connection, "cart")
-    dropped = gathered.without_repeats(lines)
+    connection = collected.context.connection
+    connection.execute(f"CREATE TABLE cart AS SELECT * FROM {LINES_OF_BASKETS} ORDER BY basket, place, item")
+    dropped = collected.without_repeats(rows_in(connection, "cart"))
     connection.execute("DROP VIEW kept")
     connection.execute("DROP TABLE line")
     ranges = connection.execute(
@@ -164,20 +164,11 @@ def _cut(gathered: CollectedLines, folder: Path, shard_lines: int) -> ShardFolde
     ).fetchall()
     sizes = []
     for number, (first, end) in enumerate(ranges):
-        rows = connection.execute(
-            f"SELECT basket, item FROM cart WHERE basket >= ? AND basket < ? {IN_ORDER}", [first, end]
-        ).fetchnumpy()
-        shard = Baskets(
-            catalog=gathered.catalog,
-            items=np.asarray(rows["item"], dtype=np.int32),
-            offsets=np.searchsorted(np.asarray(rows["basket"]), np.arange(first, end + 1)),
-            ordered=columns.position is not None,
-            **basket_columns(connection, columns, f"code >= {int(first)} AND code < {int(end)}"),
-        )
+        shard = Baskets(**collected.baskets("cart", first, end))
         _write(shard, folder, number)
         sizes.append((len(shard), shard.lines))
-    ordered = columns.position is not None
-    return _saved(ShardFolder(folder, gathered.catalog, ordered, gathered.source, dropped, tuple(sizes)))
+    ordered, source = collected.columns.position is not None, collected.context.source
+    return _saved(ShardFolder(folder, collected.catalog, ordered, source, dropped, tuple(sizes)))
 
 
 def _saved(shards: ShardFolder) -> ShardFolder:

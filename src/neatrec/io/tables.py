@@ -86,6 +86,11 @@ class InputTable:
     types: tuple[SqlColumn, ...] = ()
     """Names in SQL and types, by position; known once a database is open."""
 
+    @property
+    def path(self) -> Path | None:
+        """Its file; None for a frame."""
+        return self.csv.path if self.csv else self.parquet
+
     def column(self, name: str) -> SqlColumn:
         return self.types[self.columns.index(name)]
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from neatrec.errors import ResourceError, SourceError, must_be
+from neatrec.errors import SourceError, must_be
 from neatrec.io.addresses import DATABASES, READABLE, is_address, parse_address
-from neatrec.io.assemble import BasketSink, Taken, assemble, bought_items
+from neatrec.io.assemble import BasketSink, CollectedLines, Taken, assemble, bought_items
 from neatrec.io.bad_rows import BadRow, BadRows, lines_of, read_with_fallback, refuse_to_overwrite
 from neatrec.io.columns import Columns, resolve
 from neatrec.io.csv_text import basket_lines
 from neatrec.io.databases import read_database
 from neatrec.io.downloads import download
-from neatrec.io.duckdb_session import ReadContext, database, described, explained, memory_limits, rows_in, workspace
+from neatrec.io.duckdb_session import ReadContext, explained, rows_in
 from neatrec.io.files import REJECTS, SourceFile, find_files, open_file
 from neatrec.io.items import ItemTable, compare_with_catalogue, merged, texts_in_catalogue, texts_in_lines
 from neatrec.io.options import SourceOptions
@@ -40,15 +40,16 @@ OTHER_COLUMN = {
 
 def read_tables(source: str, options: SourceOptions, sink: BasketSink[Taken]) -> Taken:
     """What `sink` makes of a file, folder, glob or address."""
-    with workspace(sink.inside) as folder:
-        if not is_address(source):
-            return _read(_line_tables(source, find_files(source), folder, options), folder, options, source, sink)
-        address = parse_address(source, READABLE)
-        if address.scheme in DATABASES:
-            tables = [read_database(address, folder, options)]
-        else:
-            tables = _line_tables(address.shown, download(address, folder, options), folder, options)
-        return _read(tables, folder, options, address.shown, sink)
+    address = parse_address(source, READABLE) if is_address(source) else None
+    shown = address.shown if address else source
+
+    def opened(folder: Path) -> list[InputTable]:
+        if address is not None and address.scheme in DATABASES:
+            return [read_database(address, folder, options)]
+        files = find_files(source) if address is None else download(address, folder, options)
+        return _line_tables(shown, files, folder, options)
+
+    return _read(shown, options, opened, sink)
 
 
 def read_frame(
@@ -58,8 +59,7 @@ def read_frame(
     if options.basket_per_line:
         raise must_be("basket_per_line", "left out for a data frame, which has columns", True)
     refuse_selection("a data frame", options)
-    with workspace(sink.inside) as folder:
-        return _read([frame_table(frame)], folder, options, source or type(frame).__name__, sink, nested=nested)
+    return _read(source or type(frame).__name__, options, lambda _: [frame_table(frame)], sink, nested=nested)
 
 
 def _line_tables(source: str, files: Sequence[SourceFile], folder: Path, options: SourceOptions) -> list[InputTable]:
@@ -98,72 +98,44 @@ def _list_tables(files: Sequence[SourceFile], folder: Path, options: SourceOptio
     return tables
 
 
-def _catalogue_table(options: SourceOptions, folder: Path) -> InputTable | None:
+def _catalogue_tables(options: SourceOptions, folder: Path) -> list[InputTable]:
+    """The catalogue, where one is named."""
     if options.catalog is None:
-        return None
+        return []
     if not isinstance(options.catalog, Path):
-        return frame_table(options.catalog, "catalogue_frame")
+        return [frame_table(options.catalog, "catalogue_frame")]
     if not os.path.exists(options.catalog):  # unlike Path.exists, never an OSError
         find_files(str(options.catalog))
     wanted = [options.item or "", options.catalog_item or "", options.name or "", *options.category]
     plain = replace(options, query=None, table=None)
-    return open_filled(open_file(options.catalog), folder, plain, wanted, "the catalogue ")
+    return [open_filled(open_file(options.catalog), folder, plain, wanted, "the catalogue ")]
 
 
 def _read(
-    tables: Sequence[InputTable],
-    folder: Path,
-    options: SourceOptions,
     source: str,
+    options: SourceOptions,
+    opened: Callable[[Path], list[InputTable]],
     sink: BasketSink[Taken],
     *,
     nested: bool = True,
 ) -> Taken:
-    """Once more with more memory where very many lines do not fit into the usual limit."""
-    limits = [sink.memory] if sink.memory else memory_limits()
-    catalogue = _catalogue_table(options, folder)  # a stream of it can be read once
+    def collect(context: ReadContext, found: list[InputTable]) -> CollectedLines:
+        connection, named = context.connection, options.catalog is not None
+        tables, catalogue = (found[:-1], found[-1]) if named else (found, None)
+        lines, in_catalogue = resolve(options, tables, catalogue)
+        lines = with_times(connection, tables, lines, options)
+        tables, bad = stage(context, tables, lines)
+        texts = texts_in_lines(connection, tables, lines)
+        listed: frozenset[str] = frozenset()
+        if catalogue and in_catalogue:
+            known = texts_in_catalogue(connection, catalogue, in_catalogue, context.folder)
+            compare_with_catalogue(bought_items(connection), known, catalogue.shown)
+            texts, listed = merged(known, texts), frozenset(known)
+        levels = (in_catalogue.category if in_catalogue else ()) or lines.category
+        has_names = bool(lines.name or (in_catalogue and in_catalogue.name))
+        return assemble(context, lines, ItemTable(texts, levels, has_names, nested, listed), bad_rows=len(bad.rows))
 
-    def within(memory: int) -> Taken:
-        with database([*tables, *([catalogue] if catalogue else [])], folder, memory) as connection:
-            context = ReadContext(connection, folder, options, source)
-            return _take(context, tables, catalogue, sink, nested=nested)
-
-    for limit in limits[:-1]:
-        try:
-            return within(limit)
-        except ResourceError as error:
-            if "Out of Memory" not in str(error):
-                raise
-            log.info("%s does not fit into %d MiB: reading it with more memory", printable(source), limit >> 20)
-    return within(limits[-1])
-
-
-def _take(
-    context: ReadContext,
-    tables: Sequence[InputTable],
-    catalogue: InputTable | None,
-    sink: BasketSink[Taken],
-    *,
-    nested: bool,
-) -> Taken:
-    connection, folder, options = context.connection, context.folder, context.options
-    lines, in_catalogue = resolve(options, tables, catalogue)
-    tables = [described(connection, table) for table in tables]
-    lines = with_times(connection, tables, lines, options)
-    tables, bad = stage(context, tables, lines)
-    texts = texts_in_lines(connection, tables, lines)
-    listed: frozenset[str] = frozenset()
-    if catalogue and in_catalogue:
-        known = texts_in_catalogue(connection, described(connection, catalogue), in_catalogue, folder)
-        compare_with_catalogue(bought_items(connection), known, catalogue.shown)
-        texts, listed = merged(known, texts), frozenset(known)
-    named = bool(lines.name or (in_catalogue and in_catalogue.name))
-    items = ItemTable(texts, _levels(lines, in_catalogue), named, nested, listed)
-    return sink.take(assemble(context, lines, items, bad_rows=len(bad.rows)))
-
-
-def _levels(lines: Columns, in_catalogue: Columns | None) -> tuple[str, ...]:
-    return in_catalogue.category if in_catalogue and in_catalogue.category else lines.category
+    return sink.read(source, options, lambda folder: [*opened(folder), *_catalogue_tables(options, folder)], collect)
 
 
 def stage(

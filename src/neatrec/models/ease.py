@@ -20,9 +20,9 @@ from scipy import sparse
 from scipy.linalg import lapack
 
 from neatrec.cooccurrence import CountOptions
-from neatrec.cooccurrence.resources import available_memory
 from neatrec.data.baskets import Baskets
 from neatrec.errors import DivergedError, ResourceError
+from neatrec.memory import available_memory
 from neatrec.models.base import Codes, Model, Scores
 from neatrec.models.cart_ranking import CartRanking
 from neatrec.models.counts import PairCounts, matrix_arrays, restored_matrix

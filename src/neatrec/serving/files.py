@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from mmap import ACCESS_READ, mmap
@@ -20,6 +19,7 @@ from neatrec.bundle import Manifest
 from neatrec.bundle.manifest import NAME, Kinds, check_entries, damaged
 from neatrec.bundle.store import named_file
 from neatrec.errors import BundleError, ResourceError
+from neatrec.memory import total_memory
 from neatrec.serving.column_parts import ColumnParts, Columns, write_arrow
 from neatrec.serving.pairs import PairTable
 from neatrec.serving.topk import TopK
@@ -226,7 +226,7 @@ class TableFiles:
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder, self.manifest = folder, manifest
         size = sum(record.size for name, record in manifest.files.items() if name.startswith(f"{FOLDER}/"))
-        self.too_large = size > MAX_MEMORY_SHARE * physical_memory()
+        self.too_large = size > MAX_MEMORY_SHARE * total_memory()
 
     def columns(self, name: str, bounds: Mapping[str, Bounds], optional: Mapping[str, Bounds] | None = None) -> Columns:
         """The columns of a file, read-only arrays of one length."""
@@ -278,10 +278,6 @@ def private_copy(file: Path) -> mmap:
             file=str(file),
             hint="It is larger than a quarter of the memory: set TMPDIR to a folder on a disk with more room.",
         ) from error
-
-
-def physical_memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def goal_file(goal: str) -> str:

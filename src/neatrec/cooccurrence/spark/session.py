@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from neatrec.cooccurrence.resources import available_memory
 from neatrec.errors import MissingDependencyError, NeatrecError, ResourceError, SourceError, must_be
+from neatrec.memory import available_memory
 from neatrec.text import printable
 
 JAVA = 17
