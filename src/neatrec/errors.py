@@ -116,6 +116,29 @@ def must_be(argument: str, wanted: str, got: Any, *, hint: str | None = None) ->
     return ParameterError(f"`{argument}` must be {wanted}, got {printable(repr(got))}", argument=argument, hint=hint)
 
 
+def bad_file(
+    file: object,
+    trouble: str,
+    *,
+    line: int | None = None,
+    unit: str = "line",
+    column: str | None = None,
+    argument: str | None = None,
+    hint: str | None = None,
+) -> SourceError:
+    """The one sentence form for what a file, or a line or column of it, must be.
+
+    >>> str(bad_file("orders.csv", "must be a number, got 'x'", line=3, column="pos"))
+    "orders.csv, line 3, column 'pos': must be a number, got 'x'"
+    >>> str(bad_file("orders.csv", "is empty"))
+    'orders.csv is empty'
+    """
+    where = "" if line is None else f", {unit} {line:,}"
+    where += "" if column is None else f", column {printable(repr(column))}"
+    message = f"{printable(file)}{where}{':' if where else ''} {trouble}"
+    return SourceError(message, file=str(file), line=line, column=column, argument=argument, hint=hint)
+
+
 def require_whole(
     argument: str,
     value: Any,

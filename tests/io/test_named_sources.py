@@ -97,7 +97,11 @@ def test_a_frame_the_database_cannot_take_is_refused(kind: pa.DataType) -> None:
     [
         ('baskt = "a"\nsource = "x"', r"key 'baskt': is not a key of source.toml. Did you mean 'basket'"),
         ('basket = "a"', "key 'source': is missing"),
-        ('source = "x"\nbasket = 3', "key 'basket': Input should be a valid string"),
+        ("source = 3", "key 'source': must be text"),
+        ('source = "x"\nbasket = 3', "source.toml: `basket` must be text, got 3"),
+        ('source = "x"\ncategory = 3', "source.toml: `category` must be names of columns that differ"),
+        ('source = "x"\ncatalog = 3', "source.toml: `catalog` must be the name of a file, got 3"),
+        ('source = "x"\nallow_remote = "yes"', "source.toml: `allow_remote` must be true or false, got 'yes'"),
         ('source = "x"\nmax_bad_rows = "lots"', "source.toml: `max_bad_rows` must be a whole number"),
         ("source = ", "is not TOML"),
         ('source = "x"\nzebra = 1', "It may hold source, basket"),
@@ -183,7 +187,7 @@ def test_the_instacart_layout_refuses_what_it_cannot_honour(tmp_path: Path) -> N
     with pytest.raises(SourceError, match="has no attribute 'store'; it has: eval_set, order_dow"):
         read_baskets(folder, attributes="store")
     (folder / "orders.csv").write_text(TABLES["orders"] + "1,9,prior,1,0,08,\n")
-    with pytest.raises(SourceError, match="order '1' stands twice"):
+    with pytest.raises(SourceError, match="column 'order_id': '1' stands there twice"):
         read_baskets(folder)
     (folder / "orders.csv").write_text("order_id,customer\n1,9\n")
     with pytest.raises(SourceError, match=r"orders\.csv has no column 'user_id' for user"):

@@ -44,15 +44,15 @@ def test_numbers_as_ids_and_the_vector_of_a_variant(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("ids", "vectors", "message"),
     [
-        (["a", "b"], [[1.0], [1.0, 2.0]], "row 2: column 'vector' must hold 1 numbers as in row 1, got 2"),
-        (["a", "b"], [[1.0], None], "row 2: column 'vector' must hold 1 numbers as in row 1, got 0"),
-        (["a", "b"], [[], [1.0]], "row 1: column 'vector' must hold at least one number, got 0"),
-        (["a", "b"], [[1.0], [float("nan")]], "row 2: column 'vector' must hold finite numbers"),
-        (["a", "b"], [[1.0], [float("inf")]], "row 2: column 'vector' must hold finite numbers"),
-        (["a"], [1.0], "column 'vector' must be lists of numbers, got double"),
-        (["a"], [["x"]], "column 'vector' must be lists of numbers, got list"),
-        (["a", None], [[1.0], [2.0]], "row 2: column 'id' must not be empty"),
-        (["a", "a"], [[1.0], [2.0]], "id 'a' stands there more than once"),
+        (["a", "b"], [[1.0], [1.0, 2.0]], "row 2, column 'vector': must hold 1 numbers as in row 1, got 2"),
+        (["a", "b"], [[1.0], None], "row 2, column 'vector': must hold 1 numbers as in row 1, got 0"),
+        (["a", "b"], [[], [1.0]], "row 1, column 'vector': must hold at least one number, got 0"),
+        (["a", "b"], [[1.0], [float("nan")]], "row 2, column 'vector': must hold finite numbers"),
+        (["a", "b"], [[1.0], [float("inf")]], "row 2, column 'vector': must hold finite numbers"),
+        (["a"], [1.0], "column 'vector': must be lists of numbers, got double"),
+        (["a"], [["x"]], "column 'vector': must be lists of numbers, got list"),
+        (["a", None], [[1.0], [2.0]], "row 2, column 'id': must not be empty"),
+        (["a", "a"], [[1.0], [2.0]], "column 'id': 'a' stands there more than once"),
     ],
 )
 def test_bad_vectors_are_refused(tmp_path: Path, ids: list[str], vectors: list[Any], message: str) -> None:

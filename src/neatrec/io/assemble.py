@@ -17,7 +17,7 @@ from neatrec.data.baskets import Attribute, Baskets
 from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import SourceError
 from neatrec.io.columns import Columns
-from neatrec.io.duckdb_session import ReadContext, described, in_database, rows_in, workspace
+from neatrec.io.duckdb_session import ReadContext, in_database, rows_in, workspace
 from neatrec.io.files import unreadable
 from neatrec.io.items import ItemTable, build_catalog
 from neatrec.io.options import SourceOptions
@@ -140,15 +140,14 @@ class BasketSink(Generic[Taken]):
         source: str,
         options: SourceOptions,
         opened: Callable[[Path], Sequence[InputTable]],
-        collect: Callable[[ReadContext, list[InputTable]], CollectedLines],
+        collect: Callable[[ReadContext, Sequence[InputTable]], CollectedLines],
     ) -> Taken:
         """What becomes of the lines that `collect` finds in the tables `opened`, given a folder for temporary files."""
         with workspace(self.inside) as folder:
             tables = opened(folder)
 
             def work(connection: Any) -> Taken:
-                context = ReadContext(connection, folder, options, source)
-                return self.take(collect(context, [described(connection, table) for table in tables]))
+                return self.take(collect(ReadContext(connection, folder, options, source), tables))
 
             return in_database(tables, folder, work, self.memory, source)
 

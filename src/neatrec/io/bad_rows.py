@@ -8,10 +8,11 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from neatrec.errors import SourceError
+from neatrec.errors import SourceError, bad_file
 from neatrec.io.csv_text import CsvText, not_utf8, with_plain_line_ends
 from neatrec.io.duckdb_session import explained
 from neatrec.io.options import bad_rows_allowed
@@ -50,16 +51,9 @@ class BadRow:
     def error(self, count: int, hint: str) -> SourceError:
         if self.reason == NOT_UTF8:
             return not_utf8(self.file, self.line)
-        where = "" if self.line is None else f", {self.unit} {self.line:,}"
-        column = "" if self.column is None else f", column {printable(repr(self.column))}"
         more = "" if count == 1 else f" (the first of {count:,} bad rows)"
-        return SourceError(
-            f"{printable(self.file)}{where}{column}: {self.reason}{more}",
-            file=self.file,
-            line=self.line,
-            column=self.column,
-            hint=hint,
-        )
+        where: dict[str, Any] = {"line": self.line, "unit": self.unit, "column": self.column}
+        return bad_file(self.file, self.reason + more, **where, hint=hint)
 
 
 class BadRows:
@@ -123,14 +117,10 @@ def refuse_to_overwrite(path: Path, read: Sequence[str | Path]) -> None:
 
 def open_at_end(text: CsvText, lines: Sequence[int]) -> set[int]:
     """Those of `lines` (numbers of physical lines) at whose end a quote is still open."""
-    wanted, found = set(lines), set()
+    wanted, last = set(lines), max(lines, default=0)
     with text.path.open(newline=None, encoding="utf-8-sig", errors="replace") as stream:
-        for number, line in enumerate(stream, start=1):
-            if number in wanted and _marks(line, text) % 2:
-                found.add(number)
-            if number >= max(wanted):
-                break
-    return found
+        numbered = enumerate(islice(stream, last), start=1)
+        return {number for number, line in numbered if number in wanted and _marks(line, text) % 2}
 
 
 def lines_of(text: CsvText, columns: Sequence[int], wanted: Sequence[tuple[str, ...]]) -> list[tuple[int | None, str]]:
@@ -242,7 +232,7 @@ def _try(connection: Any, table: InputTable, statement: Statement) -> list[BadRo
     try:
         with explained(table):
             connection.execute(*statement(table))
-            return [] if table.csv is None else _rejected(connection, table)
+            return [] if table.csv is None else _rejected(connection, table.shown, table.csv)
     except SourceError as error:
         connection.execute("ROLLBACK")
         if "state machine" in error.message:  # the reader's words when line ends change on the way
@@ -251,23 +241,19 @@ def _try(connection: Any, table: InputTable, statement: Statement) -> list[BadRo
         raise
 
 
-def _rejected(connection: Any, table: InputTable) -> list[BadRow]:
+def _rejected(connection: Any, shown: str, text: CsvText) -> list[BadRow]:
     rows = connection.execute(
         "SELECT line, first(error_type ORDER BY byte_position), any_value(csv_line) FROM rejected "
         "GROUP BY line ORDER BY line"
     ).fetchall()
     connection.execute("DROP TABLE rejected")
     connection.execute("DROP TABLE rejected_scan")
+    # a quote that is still open at the end of its line has taken the lines after it along
+    swallowing = open_at_end(text, [line for line, kind, _ in rows if kind == "UNQUOTED VALUE"])
+    swallowing |= {line for line, kind, _ in rows if kind == "LINE SIZE OVER MAXIMUM"}
     found = []
     for line, kind, record in rows:
-        reason = REASONS.get(str(kind), f"the line is no CSV record ({str(kind).lower()})")
-        swallows = kind == "LINE SIZE OVER MAXIMUM"
-        found.append(
-            BadRow(table.shown, int(line), None, reason, swallows=swallows, text=(record or "").rstrip("\r\n"))
-        )
-    quotes = [row.line for row in found if row.reason == OPEN_QUOTE and row.line is not None]
-    if table.csv is None or not quotes:
-        return found
-    # a quote that is still open at the end of its line has taken the lines after it along
-    still_open = open_at_end(table.csv, quotes)
-    return [replace(row, swallows=True) if row.line in still_open else row for row in found]
+        reason = REASONS.get(kind, f"the line is no CSV record ({str(kind).lower()})")
+        record = (record or "").rstrip("\r\n")
+        found.append(BadRow(shown, line, None, reason, swallows=line in swallowing, text=record))
+    return found

@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -30,7 +30,7 @@ from neatrec.data.catalog import UNKNOWN, string_array
 from neatrec.errors import ResourceError, SourceError
 from neatrec.io.assemble import BasketSink, CollectedLines, Taken, assemble, bought_items
 from neatrec.io.columns import Columns
-from neatrec.io.duckdb_session import ReadContext, in_database, rows_in, workspace
+from neatrec.io.duckdb_session import ReadContext, described, in_database, rows_in, workspace
 from neatrec.io.files import open_file, unreadable
 from neatrec.io.items import ItemTable, ItemTexts, merged
 from neatrec.io.options import SourceOptions, refuse_options
@@ -158,8 +158,8 @@ def take_store(source: str, options: SourceOptions, sink: BasketSink[Taken]) -> 
     def opened(work: Path) -> list[InputTable]:
         return [_lines_table(folder, part.lines_file, manifest.schema, work) for part in manifest.parts]
 
-    def collect(context: ReadContext, tables: list[InputTable]) -> CollectedLines:
-        stage(context, tables, columns)
+    def collect(context: ReadContext, tables: Sequence[InputTable]) -> CollectedLines:
+        stage(context, [described(context.connection, table) for table in tables], columns)
         collected = assemble(context, columns, _read_items(folder, manifest, bought_items(context.connection)))
         dropped = Counter(collected.dropped)
         for part in manifest.parts:

@@ -6,14 +6,15 @@ import codecs
 import csv
 import gzip
 import io
+import shutil
 import zlib
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
-from neatrec.errors import ResourceError, SourceError
+from neatrec.errors import ResourceError, SourceError, bad_file
 from neatrec.io.files import SourceFile, unreadable
 from neatrec.text import printable
 
@@ -50,8 +51,7 @@ def prepare_csv(
 
     `wanted` are columns the caller knows of: they help to tell the delimiter.
     """
-    with _bytes(file) as stream:
-        sample = _read(file, stream, SAMPLE)
+    sample = _sample(file)
     written_in = encoding or _encoding(sample)
     plain = codecs.lookup(written_in).name in ("utf-8", "utf-8-sig", "ascii")
     text = _sample_text(file, sample, "utf-8-sig" if plain else written_in)
@@ -85,18 +85,13 @@ def basket_lines(
             for row in rows:
                 written.writerows((f"{basket}{rows.line_num}", item.strip()) for item in row if item.strip())
         except csv.Error as error:
-            raise SourceError(
-                f"{printable(file.shown)}, line {rows.line_num:,}: {printable(error)}",
-                file=file.shown,
-                line=rows.line_num,
-            ) from error
+            raise bad_file(file.shown, printable(error), line=rows.line_num) from error
     return CsvText(target, BASKET_AND_ITEM, ",", 1)
 
 
 def _list_delimiter(file: SourceFile) -> str | None:
     """A blank where the first lines hold no other delimiter."""
-    with _bytes(file) as stream:
-        sample = _read(file, stream, SAMPLE)
+    sample = _sample(file)
     return None if any(each.encode() in sample for each in DELIMITERS) else " "
 
 
@@ -114,9 +109,8 @@ def with_plain_line_ends(text: CsvText, folder: Path) -> CsvText:
         text.path.open(newline=None, encoding="utf-8", errors="surrogateescape") as source,
         target.open("w", newline="\n", encoding="utf-8", errors="surrogateescape") as out,
     ):
-        while block := source.read(CHUNK):
-            out.write(block)
-    return CsvText(target, text.columns, text.delimiter, text.skip, text.escape)
+        shutil.copyfileobj(source, out, CHUNK)
+    return replace(text, path=target)
 
 
 def _bytes(file: SourceFile) -> BinaryIO:
@@ -134,14 +128,16 @@ def _read(file: SourceFile, stream: BinaryIO, size: int) -> bytes:
             parts.append(part)
             size -= len(part)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise SourceError(
-            f"{printable(file.shown)} is a damaged or cut-off gzip file: {printable(error)}",
-            file=file.shown,
-            hint="Copy or export it again; `gzip -t` tells whether a file is whole.",
-        ) from error
+        hint = "Copy or export it again; `gzip -t` tells whether a file is whole."
+        raise bad_file(file.shown, f"is a damaged or cut-off gzip file: {printable(error)}", hint=hint) from error
     except OSError as error:
         raise unreadable(file.path, error) from error
     return b"".join(parts)
+
+
+def _sample(file: SourceFile) -> bytes:
+    with _bytes(file) as stream:
+        return _read(file, stream, SAMPLE)
 
 
 def _encoding(sample: bytes) -> str:
@@ -150,10 +146,9 @@ def _encoding(sample: bytes) -> str:
         if sample.startswith(mark):
             return name
     head = sample[:1000]
-    if len(head) >= 4 and head[1::2].count(0) > 0.4 * len(head) / 2 and not head[0::2].count(0):
-        return "utf-16-le"
-    if len(head) >= 4 and head[0::2].count(0) > 0.4 * len(head) / 2 and not head[1::2].count(0):
-        return "utf-16-be"
+    for zeros, name in ((1, "utf-16-le"), (0, "utf-16-be")):
+        if len(head) >= 4 and head[zeros::2].count(0) > 0.2 * len(head) and not head[1 - zeros :: 2].count(0):
+            return name
     return "utf-8"
 
 
@@ -167,12 +162,8 @@ def _sample_text(file: SourceFile, sample: bytes, encoding: str) -> str:
     if header and "\N{REPLACEMENT CHARACTER}" in header[0]:
         raise not_utf8(file.shown, 1)
     if header and "\0" in header[0]:
-        raise SourceError(
-            f"{printable(file.shown)} holds NUL bytes in its first line: it is no CSV, or in an unusual encoding",
-            file=file.shown,
-            line=1,
-            hint="Export it again as UTF-8.",
-        )
+        trouble = "holds NUL bytes: it is no CSV, or in an unusual encoding"
+        raise bad_file(file.shown, trouble, line=1, hint="Export it again as UTF-8.")
     return text
 
 
@@ -188,12 +179,8 @@ def not_utf8(file: str, line: int | None) -> SourceError:
 
 
 def _not_as_said(file: SourceFile, encoding: str | None, line: int, error: UnicodeError) -> SourceError:
-    return SourceError(
-        f"{printable(file.shown)} is not {encoding} from about line {line:,} on: {printable(error)}",
-        file=file.shown,
-        line=line,
-        hint="Say the encoding it was written in.",
-    )
+    trouble = f"is not {encoding} from about here on: {printable(error)}"
+    return bad_file(file.shown, trouble, line=line, hint="Say the encoding it was written in.")
 
 
 def _rewritten(file: SourceFile, folder: Path, encoding: str | None) -> Path:
@@ -251,20 +238,12 @@ def _header(
     chosen = delimiter or max(DELIMITERS, key=merit)
     records = _records(text, chosen, 1)
     if not records:
-        raise SourceError(f"{printable(file.shown)} has no header line that can be read", file=file.shown, line=1)
+        raise bad_file(file.shown, "has no header line that can be read")
     header, line = records[0]
     if len(header) > MOST_COLUMNS:
-        raise SourceError(
-            f"{printable(file.shown)} has more than {MOST_COLUMNS:,} columns",
-            file=file.shown,
-            line=1,
-            hint="One row is one line of a basket: export basket, item and what describes them.",
-        )
+        hint = "One row is one line of a basket: export basket, item and what describes them."
+        raise bad_file(file.shown, f"has more than {MOST_COLUMNS:,} columns", line=1, hint=hint)
     if any("\n" in name or "\r" in name for name in header):
-        raise SourceError(
-            f"{printable(file.shown)} has a header of more than one line: a quote is opened and not closed",
-            file=file.shown,
-            line=1,
-            hint="The first line must hold the column names.",
-        )
+        trouble = "has a header of more than one line: a quote is opened and not closed"
+        raise bad_file(file.shown, trouble, hint="The first line must hold the column names.")
     return chosen, tuple(name.strip() for name in header), line

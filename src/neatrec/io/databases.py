@@ -9,12 +9,13 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from neatrec.errors import MissingDependencyError, SourceError, did_you_mean, must_be, require_extra
+from neatrec.errors import MissingDependencyError, SourceError, bad_file, did_you_mean, must_be, require_extra
 from neatrec.io.addresses import WHERE_SECRETS_ARE, Address, in_time
 from neatrec.io.duckdb_session import lock, memory_limits
 from neatrec.io.files import SourceFile, unreadable
@@ -70,13 +71,11 @@ def read_database(source: Address | SourceFile, folder: Path, options: SourceOpt
             sql, shown = _selection(database, options)
             reader = database.reader(sql)
         except database.errors as error:
-            raise SourceError(
-                f"{printable(database.shown)} refuses the query: {own_words(error)}", file=database.shown
-            ) from error
+            raise bad_file(database.shown, f"refuses the query: {own_words(error)}") from error
         log.info("reading %s", printable(shown))
         rows, table = spooled(shown, _watched(reader, database), folder)
     if not rows:
-        raise SourceError(f"{printable(shown)} has no rows", file=database.shown, hint="Check what it selects.")
+        raise bad_file(shown, "has no rows", hint="Check what it selects.")
     return table
 
 
@@ -88,11 +87,8 @@ def _watched(reader: pa.RecordBatchReader, database: OpenDatabase) -> pa.RecordB
         try:
             yield from reader
         except (*database.errors, OSError, pa.ArrowException) as error:
-            raise SourceError(
-                f"reading {printable(database.shown)} failed: {own_words(error)}",
-                file=database.shown,
-                hint="Nothing was kept; run it again.",
-            ) from error
+            trouble = f"failed while it was read: {own_words(error)}"
+            raise bad_file(database.shown, trouble, hint="Nothing was kept; run it again.") from error
 
     return pa.RecordBatchReader.from_batches(reader.schema, batches())
 
@@ -103,7 +99,7 @@ def _selection(database: OpenDatabase, options: SourceOptions) -> tuple[str, str
         return _query(options.query), f"the query on {database.shown}"
     if database.tables is None:
         if options.table is None:
-            raise SourceError(f"{printable(database.shown)} does not say what to read", hint=CHOOSE)
+            raise bad_file(database.shown, "does not say what to read", hint=CHOOSE)
         if not re.fullmatch(r"[\w$]+([.-][\w$]+)*", options.table):
             raise must_be("table", "a name such as orders or shop.orders", options.table)
         name = f"{database.quote}{options.table}{database.quote}"
@@ -115,25 +111,17 @@ def _selection(database: OpenDatabase, options: SourceOptions) -> tuple[str, str
 def _chosen(database: OpenDatabase, tables: Sequence[DatabaseTable], name: str | None) -> DatabaseTable:
     """The table called `name`, or the only one."""
     shown = [table.shown for table in tables]
-    listed = ", ".join(printable(each, 60) for each in shown[:MOST_LISTED]) + (
-        ", …" if len(shown) > MOST_LISTED else ""
-    )
-    where = printable(database.shown)
     if not tables:
-        raise SourceError(f"{where} holds no table that can be read", file=database.shown)
-    if name is None:
-        if len(tables) == 1:
-            return tables[0]
-        raise SourceError(f"{where} holds {plural(len(tables), 'table')}: {listed}", file=database.shown, hint=CHOOSE)
+        raise bad_file(database.shown, "holds no table that can be read")
     for table in tables:
-        if name in (table.shown, f"{table.schema}.{table.name}"):
+        if name in (table.shown, f"{table.schema}.{table.name}") or (name is None and len(tables) == 1):
             return table
-    raise SourceError(
-        f"{where} has no table {printable(repr(name))}; it has: {listed}",
-        file=database.shown,
-        argument="table",
-        hint=did_you_mean(name, shown, CHOOSE),
-    )
+    more = ", …" if len(shown) > MOST_LISTED else ""
+    listed = ", ".join(printable(each, 60) for each in shown[:MOST_LISTED]) + more
+    if name is None:
+        raise bad_file(database.shown, f"holds {plural(len(tables), 'table')}: {listed}", hint=CHOOSE)
+    trouble, hint = f"has no table {printable(repr(name))}; it has: {listed}", did_you_mean(name, shown, CHOOSE)
+    raise bad_file(database.shown, trouble, argument="table", hint=hint)
 
 
 def _query(query: str | Path) -> str:
@@ -186,8 +174,15 @@ def connected(address: Address, connect: Callable[..., Any], **how: Any) -> Any:
     return connect(**how) if _has_timeout(address) else in_time(lambda: connect(**how))
 
 
+def _read_by(cursor: Any, sql: str) -> pa.RecordBatchReader:
+    cursor.execute(sql)
+    return cursor.fetch_record_batch()
+
+
 @contextmanager
 def _postgresql(address: Address, folder: Path) -> Iterator[OpenDatabase]:
+    import pyarrow as pa
+
     require_extra("database", f"reading {address.scheme}://")
     with _cursor("postgresql", address, uri=postgresql_uri(address)) as (cursor, errors):
 
@@ -203,8 +198,9 @@ def _postgresql(address: Address, folder: Path) -> Iterator[OpenDatabase]:
         def reader(sql: str) -> pa.RecordBatchReader:
             cursor.execute("SET TRANSACTION READ ONLY")
             schema = cursor.adbc_execute_schema(sql)
-            cursor.execute(_with_odd_types_as_text(sql, schema))
-            return _renamed(cursor.fetch_record_batch(), schema.names)
+            rows = _read_by(cursor, _with_odd_types_as_text(sql, schema))
+            named = pa.schema([field.with_name(name) for field, name in zip(rows.schema, schema.names, strict=True)])
+            return pa.RecordBatchReader.from_batches(named, (batch.rename_columns(named.names) for batch in rows))
 
         yield OpenDatabase(address.shown, reader, tables, errors)
 
@@ -225,13 +221,6 @@ def _with_odd_types_as_text(sql: str, schema: pa.Schema) -> str:
     return f"SELECT {chosen} FROM ({sql}) AS source({', '.join(names)})"
 
 
-def _renamed(reader: pa.RecordBatchReader, names: Sequence[str]) -> pa.RecordBatchReader:
-    import pyarrow as pa
-
-    schema = pa.schema([field.with_name(name) for field, name in zip(reader.schema, names, strict=True)])
-    return pa.RecordBatchReader.from_batches(schema, (batch.rename_columns(list(names)) for batch in reader))
-
-
 @contextmanager
 def _snowflake(address: Address, folder: Path) -> Iterator[OpenDatabase]:
     """snowflake://USER@ACCOUNT/DATABASE/SCHEMA?warehouse=...&role=..."""
@@ -244,7 +233,7 @@ def _snowflake(address: Address, folder: Path) -> Iterator[OpenDatabase]:
     timeout = {"adbc.snowflake.sql.client_option.login_timeout": "10s"}
     with _cursor("snowflake", address, db_kwargs={**settings, **login, **timeout}) as (cursor, errors):
         # names are not quoted: Snowflake then does not ask for their case
-        yield OpenDatabase(address.shown, _adbc_reader(cursor), None, errors, quote="")
+        yield OpenDatabase(address.shown, partial(_read_by, cursor), None, errors, quote="")
 
 
 @contextmanager
@@ -254,15 +243,7 @@ def _bigquery(address: Address, folder: Path) -> Iterator[OpenDatabase]:
     named = {"project_id": project, "dataset_id": dataset.strip("/")}
     settings = {f"adbc.bigquery.sql.{key}": value for key, value in named.items() if value}
     with _cursor("bigquery", address, db_kwargs=settings) as (cursor, errors):
-        yield OpenDatabase(address.shown, _adbc_reader(cursor), None, errors, quote="`")
-
-
-def _adbc_reader(cursor: Any) -> Callable[[str], pa.RecordBatchReader]:
-    def reader(sql: str) -> pa.RecordBatchReader:
-        cursor.execute(sql)
-        return cursor.fetch_record_batch()
-
-    return reader
+        yield OpenDatabase(address.shown, partial(_read_by, cursor), None, errors, quote="`")
 
 
 @contextmanager

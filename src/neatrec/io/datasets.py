@@ -9,10 +9,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from neatrec.errors import MissingDependencyError, SourceError
+from neatrec.errors import MissingDependencyError, SourceError, bad_file
 from neatrec.io.assemble import BasketSink, CollectedLines, Taken, assemble, bought_items
 from neatrec.io.columns import Columns, missing_column
-from neatrec.io.duckdb_session import ReadContext
+from neatrec.io.duckdb_session import ReadContext, described
 from neatrec.io.files import ENDINGS, open_file
 from neatrec.io.items import ItemTable, ItemTexts, load_whole, texts_in_catalogue
 from neatrec.io.options import SourceOptions, refuse_options
@@ -49,7 +49,9 @@ def take_instacart(source: str, options: SourceOptions, sink: BasketSink[Taken])
         source,
         options,
         lambda folder: [open_filled(open_file(file), folder, options) for file in files.values()],
-        lambda context, tables: _assembled(context, dict(zip(files, tables, strict=True))),
+        lambda context, tables: _assembled(
+            context, {name: described(context.connection, table) for name, table in zip(files, tables, strict=True)}
+        ),
     )
 
 
@@ -67,11 +69,8 @@ def _files(folder: Path) -> dict[str, Path]:
     if not any(name in files for name in LINE_TABLES):
         missing.insert(0, " or ".join(LINE_TABLES))
     if missing:
-        raise SourceError(
-            f"{printable(folder)} looks like the Instacart tables but has no {', no '.join(missing)}",
-            file=str(folder),
-            hint="Each may be a .csv, .csv.gz or .parquet; for other tables give the file of the lines and --catalog.",
-        )
+        hint = "Each may be a .csv, .csv.gz or .parquet; for other tables give the file of the lines and --catalog."
+        raise bad_file(folder, f"looks like the Instacart tables but has no {', no '.join(missing)}", hint=hint)
     return files
 
 
@@ -127,12 +126,8 @@ def _load_orders(connection: Any, table: InputTable, folder: Path) -> None:
     load_whole(connection, table, INSTACART_ORDERS, f"CREATE TABLE detail AS SELECT {chosen}", folder)
     twin = connection.execute("SELECT basket FROM detail GROUP BY basket HAVING count(*) > 1 LIMIT 1").fetchall()
     if twin:
-        raise SourceError(
-            f"{printable(table.shown)}: order {printable(repr(twin[0][0]))} stands twice",
-            file=table.shown,
-            column="order_id",
-            hint="Keep one row per order.",
-        )
+        trouble = f"{printable(repr(twin[0][0]))} stands there twice"
+        raise bad_file(table.shown, trouble, column="order_id", hint="Keep one row per order.")
 
 
 def _names(connection: Any, table: InputTable, what: str, folder: Path) -> dict[str | None, str | None]:
@@ -169,8 +164,8 @@ def take_journey(source: str, options: SourceOptions, sink: BasketSink[Taken]) -
     def opened(folder: Path) -> list[InputTable]:
         return [open_filled(open_file(data / f"{name}.parquet"), folder) for name in ("transactions", "products")]
 
-    def collect(context: ReadContext, tables: list[InputTable]) -> CollectedLines:
-        lines, products = tables
+    def collect(context: ReadContext, tables: Sequence[InputTable]) -> CollectedLines:
+        lines, products = (described(context.connection, table) for table in tables)
         stage(context, [lines], JOURNEY_LINES)
         found = texts_in_catalogue(context.connection, products, JOURNEY_PRODUCTS, context.folder)
         texts = {item: _with_size(about) for item, about in found.items()}

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from neatrec.errors import SourceError
+from neatrec.errors import SourceError, bad_file
 from neatrec.text import printable
 
 ENDINGS = (
@@ -66,7 +66,7 @@ def find_files(source: str) -> list[SourceFile]:
     except OSError as error:
         raise unreadable(source, error) from error
     except ValueError as error:  # a NUL character in the path
-        raise SourceError(f"{printable(source)} is not a path: {error}", file=source) from error
+        raise bad_file(source, f"is not a path: {error}") from error
     raise SourceError(f"there is no file or folder {printable(source)}", file=source, hint=_near(path))
 
 
@@ -78,11 +78,8 @@ def _in_folder(folder: Path) -> list[Path]:
         if file.name.lower().endswith(ENDINGS) and file.is_file() and not is_passed_over(file.relative_to(folder))
     )
     if not files:
-        raise SourceError(
-            f"the folder {printable(folder)} holds no CSV, Parquet, JSON lines or Arrow file",
-            file=str(folder),
-            hint="Give a file or a glob such as 'orders/*.csv'.",
-        )
+        trouble = "holds no CSV, Parquet, JSON lines or Arrow file"
+        raise bad_file(folder, trouble, hint="Give a file or a glob such as 'orders/*.csv'.")
     return files
 
 
@@ -116,24 +113,19 @@ def open_file(path: Path, address: str = "") -> SourceFile:
     shown = address or str(path)
     try:
         if not path.is_file():
-            raise SourceError(
-                f"{printable(path)} is not a regular file", file=str(path), hint="Save it as a file first."
-            )
+            raise bad_file(path, "is not a regular file", hint="Save it as a file first.")
         with path.open("rb") as stream:
             head = stream.read(64)
     except OSError as error:
         raise unreadable(path, error) from error
     for magic, what in OTHER_FORMATS.items():
         if head.startswith(magic):
-            raise SourceError(f"{printable(shown)} is {what}", file=shown)
+            raise bad_file(shown, f"is {what}")
     kind = _kind(head, shown.lower())
     for ending, (called, is_one) in CALLED.items():
         if shown.lower().endswith(ending) and kind not in (is_one, "empty"):
-            raise SourceError(
-                f"{printable(shown)} is called {called} but does not begin like one",
-                file=shown,
-                hint="If it is a CSV, let its name end in .csv.",
-            )
+            trouble = f"is called {called} but does not begin like one"
+            raise bad_file(shown, trouble, hint="If it is a CSV, let its name end in .csv.")
     return SourceFile(path, kind, address)
 
 

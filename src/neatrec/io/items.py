@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from neatrec.data.catalog import UNKNOWN, Catalog, string_array
-from neatrec.errors import SourceError
+from neatrec.errors import SourceError, bad_file
 from neatrec.io.bad_rows import BadRows, lines_of, read_with_fallback
 from neatrec.io.columns import Columns
 from neatrec.io.duckdb_session import explained, rows_in
@@ -242,7 +242,7 @@ def texts_in_catalogue(connection: Any, table: InputTable, columns: Columns, fol
     _refuse_twins(connection, table, columns)
     rows = connection.execute(f"SELECT {chosen} FROM catalogue").fetchall()
     if not rows:
-        raise SourceError(f"the catalogue {printable(table.shown)} has no rows", file=table.shown)
+        raise bad_file(table.shown, "has no rows")
     return describe(rows, [role for role, _ in fields])
 
 
@@ -268,12 +268,5 @@ def _refuse_twins(connection: Any, table: InputTable, columns: Columns) -> None:
     line = None
     if table.csv is not None:
         line = lines_of(table.csv, [table.columns.index(columns.item)], [(item,), (item,)])[1][0]
-    where = "" if line is None else f", line {line:,}"
-    raise SourceError(
-        f"{printable(table.shown)}{where}: item {printable(repr(item))} stands in the catalogue twice, with different "
-        "names, groups or categories",
-        file=table.shown,
-        line=line,
-        column=columns.item,
-        hint="Keep one row per item.",
-    )
+    trouble = f"item {printable(repr(item))} stands in the catalogue twice, with different names, groups or categories"
+    raise bad_file(table.shown, trouble, line=line, column=columns.item, hint="Keep one row per item.")

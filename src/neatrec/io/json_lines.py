@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from uuid import uuid4
 
-from neatrec.errors import SourceError
+from neatrec.errors import SourceError, bad_file
 from neatrec.io.duckdb_session import DISK_FULL, both_names, session
 from neatrec.io.files import SourceFile
 from neatrec.io.tables import InputTable, literal, plain_path, quoted
@@ -42,7 +42,8 @@ def json_table(file: SourceFile, folder: Path) -> InputTable | None:
                 raise  # not the file's fault
             raise _no_json(file, error) from error
     if names == ["json"]:  # what the database calls a row that is no object
-        raise _no_objects(file)
+        trouble = 'must hold one JSON object per line, such as {"order_id": 1, "sku": "tea"}'
+        raise bad_file(file.shown, trouble, hint="`jq -c '.[]'` writes a list so.")
     return InputTable(file.shown, tuple(names), parquet=target)
 
 
@@ -61,16 +62,6 @@ def _is_packed(path: Path) -> bool:
         return stream.read(2) == GZIP
 
 
-def _no_objects(file: SourceFile, line: int | None = None) -> SourceError:
-    where = "" if line is None else f", line {line:,}"
-    return SourceError(
-        f'{printable(file.shown)}{where}: must hold one JSON object per line, such as {{"order_id": 1, "sku": "tea"}}',
-        file=file.shown,
-        line=line,
-        hint="`jq -c '.[]'` writes a list so.",
-    )
-
-
 def _no_json(file: SourceFile, error: Exception) -> SourceError:
     """The first line that is no JSON: the database counts lines by thread."""
     number = 0
@@ -81,17 +72,9 @@ def _no_json(file: SourceFile, error: Exception) -> SourceError:
                 if line.strip():
                     json.loads(line)
     except (OSError, EOFError) as broken:
-        return SourceError(
-            f"{printable(file.shown)} is damaged or cut off: {printable(broken)}",
-            file=file.shown,
-            hint="Copy or export it again.",
-        )
+        return bad_file(file.shown, f"is damaged or cut off: {printable(broken)}", hint="Copy or export it again.")
     except ValueError as wrong:  # no JSON, or no UTF-8
-        return SourceError(
-            f"{printable(file.shown)}, line {number:,}: is no JSON: {printable(wrong)}",
-            file=file.shown,
-            line=number,
-            hint="Each line must hold one object; cut-off exports end in the middle of one.",
-        )
+        hint = "Each line must hold one object; cut-off exports end in the middle of one."
+        return bad_file(file.shown, f"is no JSON: {printable(wrong)}", line=number, hint=hint)
     first = str(error).split("\n", 1)[0].removeprefix("Invalid Input Error: ")
     return SourceError(f"cannot read {printable(file.shown)}: {printable(first, 200)}", file=file.shown)

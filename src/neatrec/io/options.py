@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from neatrec.errors import InputError, ParameterError, SourceError, did_you_mean, must_be, must_be_one_of
+from neatrec.errors import InputError, ParameterError, SourceError, bad_file, did_you_mean, must_be, must_be_one_of
 from neatrec.io.addresses import is_address, is_address_as_path
 from neatrec.text import printable
 
@@ -110,15 +111,18 @@ class SourceOptions:
             value = getattr(self, name)
             if info.kind == "text" and not isinstance(value, str | None):
                 raise must_be(name, "text", value)
-            if info.kind in ("file", "query") and isinstance(value, str | Path) and is_address_as_path(str(value)):
-                # not repeated: it may hold a password
-                raise ParameterError(f"`{name}` must be a file on this machine, not an address", argument=name)
-            if isinstance(value, str) and (info.kind == "file" or (info.kind == "query" and value.endswith(".sql"))):
-                object.__setattr__(self, name, Path(value))
+            if info.kind == "flag" and not isinstance(value, bool):
+                raise must_be(name, "true or false", value)
+            if info.kind in ("file", "query") and isinstance(value, str | Path):
+                if is_address_as_path(str(value)):  # not repeated: it may hold a password
+                    raise ParameterError(f"`{name}` must be a file on this machine, not an address", argument=name)
+                if info.kind == "file" or str(value).endswith(".sql"):
+                    object.__setattr__(self, name, Path(value))
             if info.kind == "columns":
-                columns = (value,) if isinstance(value, str) else tuple(value or ())
+                several = isinstance(value, Iterable | None) and not isinstance(value, str)
+                columns = tuple(value or ()) if several else (value,)
                 object.__setattr__(self, name, columns)
-                if len(set(columns)) != len(columns) or not all(isinstance(column, str) for column in columns):
+                if not all(isinstance(column, str) for column in columns) or len(set(columns)) != len(columns):
                     what = "ids" if info.metavar == "ID" else "names of columns"
                     raise must_be(name, f"{what} that differ", columns)
         if self.query is not None and self.table is not None:
@@ -222,16 +226,9 @@ def refuse_options(source: str, options: SourceOptions, allowed: tuple[str, ...]
     """An option that this source cannot honour is an error, not ignored."""
     for name in options.given():
         if name not in allowed:
-            raise SourceError(
-                f"{printable(source)} knows its own columns: `{name}` does not apply",
-                argument=name,
-                hint=f"It takes only {', '.join(map(_flag, allowed))}.",
-            )
-
-
-def _flag(option: str) -> str:
-    """How an option is written on the command line."""
-    return "--strata" if option == "attributes" else f"--{option.replace('_', '-')}"
+            flags = [f"--{'strata' if each == 'attributes' else each.replace('_', '-')}" for each in allowed]
+            trouble = f"knows its own columns: `{name}` does not apply"
+            raise bad_file(source, trouble, argument=name, hint=f"It takes only {', '.join(flags)}.")
 
 
 def require_attributes(source: str, options: SourceOptions, baskets: Baskets) -> None:
@@ -239,9 +236,7 @@ def require_attributes(source: str, options: SourceOptions, baskets: Baskets) ->
     for name in options.attributes:
         if name not in baskets.attributes:
             found = ", ".join(baskets.attributes) or "none"
-            raise SourceError(
-                f"{printable(source)} has no attribute {printable(repr(name))}; it has: {found}", column=name
-            )
+            raise bad_file(source, f"has no attribute {printable(repr(name))}; it has: {found}")
 
 
 KEYWORD_SOURCES = ("supermarket", "complete-journey")
@@ -254,17 +249,26 @@ def is_keyword_source(source: str) -> bool:
 
 def read_source_toml(path: str | Path) -> tuple[str, SourceOptions]:
     """The source and the options of a `source.toml`; its paths are relative to the file."""
-    path = Path(path)
-    table = _checked(path, read_toml(path))
-    source = table.pop("source")
-    folder = path.parent
+    path, keys = Path(path), ["source", *option_infos()]
+    table = read_toml(path)
+    for key in ["source", *table]:
+        trouble = "is not a key of source.toml" if key not in keys else "is missing" if key not in table else None
+        if trouble or not isinstance(table["source"], str):
+            hint = did_you_mean(key, keys, f"It may hold {', '.join(keys)}.")
+            hint = 'Such as: source = "orders.csv"' if key == "source" else hint
+            raise bad_file(path, f"has a wrong key {printable(repr(key))}: {trouble or 'must be text'}", hint=hint)
+    source, folder = table.pop("source"), path.parent
     if not is_keyword_source(source) and not is_address(source):
         source = str(folder / source)
-    for name, info in option_infos().items():
-        if info.kind in ("file", "query") and table.get(name) is not None:
-            table[name] = folder / table[name]
     try:
-        return source, SourceOptions(**{name: value for name, value in table.items() if value is not None})
+        for name, value in table.items():
+            if option_infos()[name].kind in ("file", "query"):
+                if not isinstance(value, str):
+                    raise must_be(name, "the name of a file", value)
+                table[name] = folder / value
+            elif name in ("since", "until") and isinstance(value, date):  # TOML has dates of its own
+                table[name] = value.isoformat()
+        return source, SourceOptions(**table)
     except InputError as error:
         raise SourceError(f"{printable(path)}: {error.message}", file=str(path), hint=error.hint) from error
 
@@ -276,45 +280,4 @@ def read_toml(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise SourceError(f"cannot read {printable(path)}: {error.strerror}", file=str(path)) from error
     except ValueError as error:  # no TOML, no UTF-8, or a NUL in the path
-        raise SourceError(f"{printable(path)} is not TOML: {printable(error)}", file=str(path)) from error
-
-
-def _checked(path: Path, table: dict[str, Any]) -> dict[str, Any]:
-    from pydantic import ConfigDict, ValidationError, create_model
-
-    types: dict[str, Any] = {"columns": str | list[str], "limit": str | int | None, "flag": bool | None}
-    keys: dict[str, Any] = {name: (types.get(info.kind, str | None), None) for name, info in option_infos().items()}
-    strict = ConfigDict(extra="forbid", strict=True)
-    model = create_model("SourceToml", __config__=strict, source=(str, ...), **keys)
-    try:
-        checked: dict[str, Any] = model.model_validate(_with_dates_as_text(table)).model_dump()
-        return checked
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = str(first["loc"][0])
-        raise SourceError(
-            f"{printable(path)}: key {printable(repr(key))}: {_plain(first)}", file=str(path), hint=_suggestion(key)
-        ) from error
-
-
-def _plain(problem: Any) -> str:
-    if problem["type"] == "extra_forbidden":
-        return "is not a key of source.toml"
-    if problem["type"] == "missing":
-        return "is missing"
-    return printable(problem["msg"])
-
-
-def _suggestion(key: str) -> str | None:
-    keys = ["source", *option_infos()]
-    if key in keys:
-        return 'Such as: source = "orders.csv"' if key == "source" else None
-    return did_you_mean(key, keys, f"It may hold {', '.join(keys)}.")
-
-
-def _with_dates_as_text(table: dict[str, Any]) -> dict[str, Any]:
-    """TOML has dates of its own: `since = 2024-01-31` means the same as with quotes."""
-    return {
-        key: value.isoformat() if key in ("since", "until") and hasattr(value, "isoformat") else value
-        for key, value in table.items()
-    }
+        raise bad_file(path, f"is not TOML: {printable(error)}") from error

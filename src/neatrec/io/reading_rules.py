@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from neatrec.errors import SourceError
+from neatrec.errors import bad_file
 from neatrec.io.columns import Columns
 from neatrec.io.tables import ROW, InputTable, SqlColumn
 from neatrec.text import printable
@@ -195,14 +195,9 @@ def clean_rows(
 def _refuse_odd_types(table: InputTable, columns: Columns, chosen: dict[str, SqlColumn]) -> None:
     for role, column in chosen.items():
         if not column.kind:
-            name = columns.by_role()[role]
-            raise SourceError(
-                f"{printable(table.shown)}, column {printable(repr(name))}: cannot be read as {role.split()[0]}, "
-                f"its type is {printable(column.type, 40)}",
-                file=table.shown,
-                column=name,
-                hint="One row is one line of a basket, with plain values.",
-            )
+            trouble = f"cannot be read as {role.split()[0]}, its type is {printable(column.type, 40)}"
+            hint = "One row is one line of a basket, with plain values."
+            raise bad_file(table.shown, trouble, column=columns.by_role()[role], hint=hint)
 
 
 def _status(chosen: dict[str, SqlColumn], is_csv: bool) -> str:

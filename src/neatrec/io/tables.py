@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from neatrec.errors import ResourceError, SourceError, must_be
+from neatrec.errors import ResourceError, SourceError, bad_file, must_be
 from neatrec.io.csv_text import CsvText, prepare_csv
 from neatrec.io.files import DATABASE_KINDS, SourceFile, unreadable
 from neatrec.io.options import SourceOptions
@@ -146,12 +146,12 @@ def open_table(
 
 
 def open_filled(
-    file: SourceFile, folder: Path, options: SourceOptions | None = None, wanted: Collection[str] = (), what: str = ""
+    file: SourceFile, folder: Path, options: SourceOptions | None = None, wanted: Collection[str] = ()
 ) -> InputTable:
-    """As `open_table`; an empty file is an error, which may say `what` it is."""
+    """As `open_table`; an empty file is an error."""
     table = open_table(file, folder, options, wanted)
     if table is None:
-        raise SourceError(f"{what}{printable(file.shown)} is empty", file=file.shown)
+        raise bad_file(file.shown, "is empty")
     return table
 
 
@@ -260,12 +260,7 @@ def refuse_doubles(table: InputTable, used: Sequence[str]) -> None:
     """A column name that stands twice cannot be meant by its name."""
     for name, count in Counter(table.columns).items():
         if count > 1 and name in used:
-            raise SourceError(
-                f"{printable(table.shown)} has {count} columns called {printable(repr(name))}",
-                file=table.shown,
-                column=name,
-                hint="Rename one of them.",
-            )
+            raise bad_file(table.shown, f"stands there {count} times", column=name, hint="Rename one of them.")
 
 
 def _parquet_columns(file: SourceFile) -> tuple[str, ...]:
@@ -283,11 +278,7 @@ def _parquet_columns(file: SourceFile) -> tuple[str, ...]:
 
 
 def _damaged(file: SourceFile, kind: str, error: Exception) -> SourceError:
-    return SourceError(
-        f"{printable(file.shown)} is no whole {kind} file: {printable(error)}",
-        file=file.shown,
-        hint="Copy or export it again.",
-    )
+    return bad_file(file.shown, f"is no whole {kind} file: {printable(error)}", hint="Copy or export it again.")
 
 
 def plain_path(path: Path, folder: Path) -> Path:

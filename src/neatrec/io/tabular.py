@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from neatrec.errors import SourceError, must_be
+from neatrec.errors import SourceError, bad_file, must_be
 from neatrec.io.addresses import DATABASES, READABLE, is_address, parse_address
 from neatrec.io.assemble import BasketSink, CollectedLines, Taken, assemble, bought_items
 from neatrec.io.bad_rows import BadRow, BadRows, lines_of, read_with_fallback, refuse_to_overwrite
@@ -18,7 +18,7 @@ from neatrec.io.columns import Columns, resolve
 from neatrec.io.csv_text import basket_lines
 from neatrec.io.databases import read_database
 from neatrec.io.downloads import download
-from neatrec.io.duckdb_session import ReadContext, explained, rows_in
+from neatrec.io.duckdb_session import ReadContext, described, explained, rows_in
 from neatrec.io.files import REJECTS, SourceFile, find_files, open_file
 from neatrec.io.items import ItemTable, compare_with_catalogue, merged, texts_in_catalogue, texts_in_lines
 from neatrec.io.options import SourceOptions
@@ -69,9 +69,7 @@ def _line_tables(source: str, files: Sequence[SourceFile], folder: Path, options
     opened = [open_table(file, folder, options, wanted) for file in files]
     tables = [table for table in opened if table is not None]
     if not tables:
-        raise SourceError(
-            f"{printable(source)} is empty", file=source, hint="The first line must hold the column names."
-        )
+        raise bad_file(source, "is empty", hint="The first line must hold the column names.")
     if len(tables) < len(files):
         log.warning("%s empty and passed over", plural(len(files) - len(tables), "file is", "files are"))
     return tables
@@ -84,9 +82,8 @@ def _list_tables(files: Sequence[SourceFile], folder: Path, options: SourceOptio
     tables = []
     for file in files:
         if file.kind not in ("csv", "gz", "empty"):
-            raise SourceError(
-                f"{printable(file.shown)} is {file.kind.capitalize()}: it has columns, not one basket per line",
-                argument="basket_per_line",
+            raise must_be(
+                "basket_per_line", "left out for a file with columns", f"{printable(file.shown)}, which is {file.kind}"
             )
         prefix = "" if len(files) == 1 else f"{file.path.name}:"
         how: dict[str, Any] = {"delimiter": options.delimiter, "encoding": options.encoding, "basket": prefix}
@@ -94,7 +91,7 @@ def _list_tables(files: Sequence[SourceFile], folder: Path, options: SourceOptio
         if text is not None:
             tables.append(InputTable(file.shown, text.columns, csv=text))
     if not tables:
-        raise SourceError(f"{printable(files[0].shown)} is empty", file=files[0].shown)
+        raise bad_file(files[0].shown, "is empty")
     return tables
 
 
@@ -108,7 +105,7 @@ def _catalogue_tables(options: SourceOptions, folder: Path) -> list[InputTable]:
         find_files(str(options.catalog))
     wanted = [options.item or "", options.catalog_item or "", options.name or "", *options.category]
     plain = replace(options, query=None, table=None)
-    return [open_filled(open_file(options.catalog), folder, plain, wanted, "the catalogue ")]
+    return [open_filled(open_file(options.catalog), folder, plain, wanted)]
 
 
 def _read(
@@ -119,16 +116,17 @@ def _read(
     *,
     nested: bool = True,
 ) -> Taken:
-    def collect(context: ReadContext, found: list[InputTable]) -> CollectedLines:
+    def collect(context: ReadContext, found: Sequence[InputTable]) -> CollectedLines:
         connection, named = context.connection, options.catalog is not None
         tables, catalogue = (found[:-1], found[-1]) if named else (found, None)
         lines, in_catalogue = resolve(options, tables, catalogue)
+        tables = [described(connection, table) for table in tables]
         lines = with_times(connection, tables, lines, options)
         tables, bad = stage(context, tables, lines)
         texts = texts_in_lines(connection, tables, lines)
         listed: frozenset[str] = frozenset()
         if catalogue and in_catalogue:
-            known = texts_in_catalogue(connection, catalogue, in_catalogue, context.folder)
+            known = texts_in_catalogue(connection, described(connection, catalogue), in_catalogue, context.folder)
             compare_with_catalogue(bought_items(connection), known, catalogue.shown)
             texts, listed = merged(known, texts), frozenset(known)
         levels = (in_catalogue.category if in_catalogue else ()) or lines.category
@@ -165,9 +163,7 @@ def stage(
         read.append(table)
         total += rows
     if not total:
-        raise SourceError(
-            f"{printable(source)} has column names and no rows", file=source, hint="Check the export that wrote it."
-        )
+        raise bad_file(source, "has column names and no rows", hint="Check the export that wrote it.")
     bad.check_limit(total)
     if bad.rows:
         rejects = options.rejects or default_rejects(source)
@@ -230,13 +226,8 @@ def refuse_wrong_columns(connection: Any, table: InputTable, columns: Columns) -
             return  # a file that must be read in another way is read again, and what is wrong with it is said then
         if rows == wrong >= SEVERAL:
             reason = checks[index].reason.format(value=printable(repr(value), 60))
-            raise SourceError(
-                f"{printable(table.shown)}, column {printable(repr(by_role[role]))}: {reason}, and none of the first "
-                f"{rows:,} rows holds one",
-                file=table.shown,
-                column=by_role[role],
-                hint=OTHER_COLUMN[role],
-            )
+            trouble = f"{reason}, and none of the first {rows:,} rows holds one"
+            raise bad_file(table.shown, trouble, column=by_role[role], hint=OTHER_COLUMN[role])
 
 
 def _bad_values(connection: Any, table: InputTable, columns: Columns) -> list[BadRow]:

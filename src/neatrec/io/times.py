@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from neatrec.errors import SourceError, must_be
+from neatrec.errors import SourceError, bad_file, must_be
 from neatrec.io.columns import DATES, TIMES_OF_DAY, Columns, column_called
 from neatrec.io.duckdb_session import explained
 from neatrec.io.options import SourceOptions
@@ -87,12 +87,8 @@ def _with_time_of_day(
             log.warning("column %s holds times of day without a date: not read", printable(repr(columns.time)))
             return replace(columns, time=None)
         if options.time is not None:
-            raise SourceError(
-                f"{printable(first.shown)}, column {printable(repr(columns.time))}: holds times of day without a date",
-                file=first.shown,
-                column=columns.time,
-                hint=f"Name both: --time DATE-COLUMN --time-of-day {printable(columns.time)}.",
-            )
+            hint = f"Name both: --time DATE-COLUMN --time-of-day {printable(columns.time)}."
+            raise bad_file(first.shown, "holds times of day without a date", column=columns.time, hint=hint)
         clock = columns.time
     elif options.time is not None or date != columns.time or clock is None or not is_clock(clock):
         return columns
@@ -115,7 +111,12 @@ def _day_and_month(connection: Any, tables: Sequence[InputTable], columns: Colum
     elif not (short and ("-" in separators or year_first)):
         order = "day" if day_first and not month_first else "month" if month_first and not day_first else None
     if order is None:
-        raise _unclear(tables[0], str(columns.time), example, both=bool(day_first and month_first))
+        trouble = "some dates have the day first and some the month"
+        if not (day_first and month_first):
+            one = printable(example, 40)
+            trouble = f"dates such as {one} do not tell which number is the day, the month and the year"
+        hint = "Give the format: --time-format '%d/%m/%y' for day first, '%m/%d/%y' for month first (%Y: four digits)."
+        raise bad_file(tables[0].shown, trouble, column=columns.time, hint=hint)
     level = logging.DEBUG if separators == ["."] else logging.INFO  # with dots nobody writes the month first
     log.log(level, "dates such as %s: the %s comes first", printable(example, 40), order)
     years = {length for _, shortest, longest, *_ in seen for length in (shortest, longest)}
@@ -142,17 +143,3 @@ def _numeric_dates(connection: Any, table: InputTable, columns: Columns) -> list
     with explained(table):
         found: list[tuple[Any, ...]] = connection.execute(query, parameters).fetchall()
     return found
-
-
-def _unclear(table: InputTable, column: str, example: str, *, both: bool) -> SourceError:
-    trouble = (
-        "some dates have the day first and some the month"
-        if both
-        else f"dates such as {printable(example, 40)} do not tell which number is the day, the month and the year"
-    )
-    return SourceError(
-        f"{printable(table.shown)}, column {printable(repr(column))}: {trouble}",
-        file=table.shown,
-        column=column,
-        hint="Give the format: --time-format '%d/%m/%y' for day first, '%m/%d/%y' for month first (%Y: four digits).",
-    )
