@@ -107,8 +107,7 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     sys.exit(code)
 
 
-INTERRUPTED = "stopped by the user", {"error": {"kind": "Interrupted", "message": "stopped by the user", "hint": None}}
-TERMINATED = "stopped by SIGTERM", {"error": {"kind": "Terminated", "message": "stopped by SIGTERM", "hint": None}}
+INTERRUPTED = ("Interrupted", "stopped by the user")
 
 
 def exit_code_of(arguments: list[str]) -> int:
@@ -116,25 +115,22 @@ def exit_code_of(arguments: list[str]) -> int:
     as_json = "--json" in arguments
     try:
         code = app(arguments, prog_name="neatrec", standalone_mode=False) or 0
-        return _report(*INTERRUPTED, as_json, code) if code == 130 else code  # typer turns Ctrl-C into this code itself
+        return _report(as_json, code, *INTERRUPTED) if code == 130 else code  # typer turns Ctrl-C into this code itself
     except NeatrecError as error:
-        return _report(str(error), error.to_dict(), as_json, error.exit_code)
+        return _report(as_json, error.exit_code, **error.to_dict()["error"], before="error: ")
     except _UsageError as error:
         message = error.format_message().rstrip(".") or "a command is needed"
         hint = "Run with --help to see what it takes."
-        answer = {"error": {"kind": "UsageError", "message": message, "hint": hint}}
-        return _report(f"{message}. {hint}", answer, as_json, 2)
+        return _report(as_json, 2, "UsageError", message, hint, before="error: ")
     except (KeyboardInterrupt, typer.Abort) as error:
         if isinstance(error.__cause__, EOFError):  # typer takes any for Ctrl-D, and we never ask for input
-            log.debug("traceback", exc_info=True)
             return _fault(error.__cause__, as_json)
-        return _report(*INTERRUPTED, as_json, 130)
+        return _report(as_json, 130, *INTERRUPTED)
     except TerminatedError:
-        return _report(*TERMINATED, as_json, 143)
+        return _report(as_json, 143, "Terminated", "stopped by SIGTERM")
     except BrokenPipeError:
         return 0
     except Exception as error:  # the last resort
-        log.debug("traceback", exc_info=True)
         return _fault(error, as_json)
     finally:
         close_bar()
@@ -142,14 +138,17 @@ def exit_code_of(arguments: list[str]) -> int:
 
 def _fault(error: BaseException, as_json: bool) -> int:
     """The sentence for a fault of our own."""
-    message = printable(error, limit=500)
+    log.debug("traceback", exc_info=True)
     hint = "This is a fault of neatrec; run again with --verbose for the traceback and report it."
-    answer = {"error": {"kind": type(error).__name__, "message": message, "hint": hint}}
-    return _report(f"neatrec failed: {type(error).__name__}: {message}. {hint}", answer, as_json, 1)
+    kind, message = type(error).__name__, printable(error, limit=500)
+    return _report(as_json, 1, kind, message, hint, before=f"error: neatrec failed: {kind}: ")
 
 
-def _report(sentence: str, answer: dict[str, Any], as_json: bool, code: int) -> int:
+def _report(
+    as_json: bool, code: int, kind: str, message: str, hint: str | None = None, *, before: str = "", **where: Any
+) -> int:
+    """Print what ended a command as a sentence and, with --json, as an object."""
     if as_json:
-        print_json(answer)
-    print(f"error: {sentence}" if code not in (130, 143) else sentence, file=sys.stderr)
+        print_json({"error": {"kind": kind, "message": message, "hint": hint, **where}})
+    print(before + (f"{message}. {hint}" if hint else message), file=sys.stderr)
     return code

@@ -1,7 +1,7 @@
 """Options that several commands share, written once: SOURCE and what describes it, the engine that counts.
 
 A command names a group of options by a parameter of the group's type; `with_groups` replaces that parameter by the
-group's options on the command line and hands the command one object.
+group's options on the command line and hands the command one object. `panel` of a group is its heading in `--help`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable
+from copy import copy
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import wraps
 from glob import glob
@@ -67,34 +68,23 @@ class SourceArguments:
         return load(self.source, replace(self.options, attributes=attributes))
 
 
-def spark_master_option(panel: str) -> Any:
-    """--spark-master of every command that counts."""
-    return option(
-        None,
-        metavar="URL",
-        help="Use this cluster with --engine spark. Default: SPARK_MASTER, else here.",
-        rich_help_panel=panel,
-    )
+SPARK_MASTER = {"metavar": "URL", "help": "Use this cluster with --engine spark. Default: SPARK_MASTER, else here."}
 
 
 @dataclass(frozen=True)
 class EngineArguments:
     """Options of everything that counts pairs."""
 
-    engine: str = option(
-        "auto", metavar="auto|memory|disk|spark", help="Count the pairs with this engine.", rich_help_panel="Counting"
-    )
-    spark_master: str | None = spark_master_option("Counting")
+    panel = "Counting"
+    engine: str = option("auto", metavar="auto|memory|disk|spark", help="Count the pairs with this engine.")
+    spark_master: str | None = option(None, **SPARK_MASTER)
     memory_limit: str | None = option(
         None,
         metavar="SIZE",
         help="Use so much memory, such as 2GiB, for counting pairs; with --engine spark of its Java process.",
-        rich_help_panel="Counting",
     )
-    threads: int | None = option(None, help="Use so many threads. Default: all cores.", rich_help_panel="Counting")
-    max_basket_pairs: int = option(
-        200_000_000, help="Refuse a basket with more pairs.", min=1, rich_help_panel="Counting"
-    )
+    threads: int | None = option(None, help="Use so many threads. Default: all cores.")
+    max_basket_pairs: int = option(200_000_000, help="Refuse a basket with more pairs.", min=1)
 
     def choices(self) -> dict[str, Any]:
         """What counting functions take, checked."""
@@ -244,7 +234,9 @@ def _parameters_of(group: Any) -> list[inspect.Parameter]:
             hint = Annotated[COMMAND_LINE_TYPES.get(info.kind, str | None), shown]
             default = False if info.kind == "flag" else None
         elif "typer" in entry.metadata:
-            hint = Annotated[hint, entry.metadata["typer"]]
+            shown = copy(entry.metadata["typer"])
+            shown.rich_help_panel = shown.rich_help_panel or getattr(group, "panel", None)
+            hint = Annotated[hint, shown]
         default = inspect.Parameter.empty if default is MISSING else default
         found.append(inspect.Parameter(entry.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint))
     return found

@@ -11,13 +11,13 @@ import typer
 
 from neatrec.cli.options import (
     HALF_LIFE_HELP,
+    SPARK_MASTER,
     STRATA_HELP,
     SourceArguments,
     connect_spark,
     option,
     parse_memory_limit,
     parse_strata,
-    spark_master_option,
 )
 from neatrec.cli.output import OutputOptions, ShowProgress, close_bar, found_words, print_json
 from neatrec.cli.show import print_config as print_config_of
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from neatrec.training.train import ModelChoice
 
 log = logging.getLogger(__name__)
-HOW = "Training"
-TABLE = "Serving table"
-LARGE = "Large data, several processes"
+ONLY_TRAINED = ("half_life", "vectors", "warm_start")
 
 
 def _print_config(name: str | None) -> None:
@@ -43,33 +41,62 @@ def _print_config(name: str | None) -> None:
 
 
 @dataclass(frozen=True)
+class TrainingArguments:
+    """How to train: `TrainOptions` by name."""
+
+    panel = "Training"
+    device: str = option("auto", metavar="auto|cpu|gpu", help="Train and make the serving table on this device.")
+    threads: int | None = option(None, help="Use so many threads. Default: all cores.")
+    seed: int = option(0, min=0, help="Draw all random numbers from this seed.")
+    reproducible: bool = option(False, "--reproducible", help="Give the same bits at any thread count.")
+    resume: bool = option(False, "--resume", help="Continue from the checkpoint beside DIR, if there is one.")
+    validation_share: float = option(
+        0.0,
+        "--validation",
+        help="Keep this share of the baskets out of training, and stop when their loss has not fallen for two "
+        "epochs (the bundle holds the last epoch, not the best). For models that train in epochs.",
+    )
+    strata: list[str] | None = option(None, metavar="A,B|none", help=STRATA_HELP)
+    half_life: str | None = option(None, metavar="90d|none", help=HALF_LIFE_HELP)
+    keep_users: bool = option(False, "--keep-users", help="Keep user ids and vectors in the bundle.")
+    vectors: Path | None = option(
+        None,
+        metavar="F.parquet",
+        help="Use vectors of items by any encoder of names or pictures (columns id, vector), for items that few "
+        "or no baskets hold. For bayes.",
+    )
+    warm_start: Path | None = option(
+        None,
+        metavar="BUNDLE",
+        help="Start from an older bundle, or the live one of a store (with its model and parameters by "
+        "default, and a fifth of the usual epochs), and report what changed.",
+    )
+
+
+@dataclass(frozen=True)
 class TableArguments:
     """Options of the serving table."""
 
-    index: bool = option(
-        True, "--index/--no-index", help="Write the serving table with its evidence.", rich_help_panel=TABLE
-    )
+    panel = "Serving table"
+    index: bool = option(True, "--index/--no-index", help="Write the serving table with its evidence.")
     ann: bool | None = option(
         None,
         "--ann/--exact",
         help="Write an approximate serving table, for millions of items (needs faiss; its measured recall is "
         "reported).",
-        rich_help_panel=TABLE,
         show_default=False,
     )
-    k: int | None = option(None, "-k", help="Keep so many answers per item. Default: 100.", rich_help_panel=TABLE)
+    k: int | None = option(None, "-k", help="Keep so many answers per item. Default: 100.")
     rewrite_table: bool = option(
         False,
         "--rewrite-table",
         help="Train nothing: write the serving table of an existing bundle again. SOURCE is the bundle, or the "
         "baskets that the bundle DIR learned from if it has no table yet.",
-        rich_help_panel=TABLE,
     )
     report: Path | None = option(
         None,
         metavar="REPORT",
         help="Attach a report, whose leaderboard and tables the page shows; with --rewrite-table.",
-        rich_help_panel=TABLE,
     )
 
 
@@ -77,34 +104,29 @@ class TableArguments:
 class LargeDataArguments:
     """Options for more baskets than memory, and for several processes."""
 
+    panel = "Large data, several processes"
     stream: bool = option(
         False,
         "--stream",
         help="Write the baskets as temporary shards beside DIR and hold one in memory at a time.",
-        rich_help_panel=LARGE,
     )
-    shard_lines: int | None = option(
-        None, min=1, help="Write so many lines per shard. Default: two million.", rich_help_panel=LARGE
-    )
+    shard_lines: int | None = option(None, min=1, help="Write so many lines per shard. Default: two million.")
     memory_limit: str | None = option(
         None,
         metavar="SIZE",
         help="Use so much memory for counting pairs (--engine), or for writing shards (--stream, by default 1GiB).",
-        rich_help_panel=LARGE,
     )
     engine: str = option(
         "auto",
         metavar="auto|memory|disk|spark",
         help="Count pairs with this engine, for the model and its table; the model is the same.",
-        rich_help_panel=LARGE,
     )
-    spark_master: str | None = spark_master_option(LARGE)
+    spark_master: str | None = option(None, **SPARK_MASTER)
     sync_every: int | None = option(
         None,
         min=1,
         metavar="BASKETS",
         help="Synchronize after so many baskets per process, under torchrun. Default: 1024, on GPUs 4096.",
-        rich_help_panel=LARGE,
     )
 
     def require_stream(self) -> None:
@@ -160,61 +182,20 @@ def train(
         is_eager=True,
         callback=_print_config,
     ),
-    device: str = typer.Option(
-        "auto", metavar="auto|cpu|gpu", help="Train and make the serving table on this device.", rich_help_panel=HOW
-    ),
-    threads: int | None = typer.Option(None, help="Use so many threads. Default: all cores.", rich_help_panel=HOW),
-    seed: int = typer.Option(0, min=0, help="Draw all random numbers from this seed.", rich_help_panel=HOW),
-    reproducible: bool = typer.Option(
-        False, "--reproducible", help="Give the same bits at any thread count.", rich_help_panel=HOW
-    ),
-    resume: bool = typer.Option(
-        False, "--resume", help="Continue from the checkpoint beside DIR, if there is one.", rich_help_panel=HOW
-    ),
-    validation: float = typer.Option(
-        0.0,
-        help="Keep this share of the baskets out of training, and stop when their loss has not fallen for two "
-        "epochs (the bundle holds the last epoch, not the best). For models that train in epochs.",
-        rich_help_panel=HOW,
-    ),
-    strata: list[str] | None = typer.Option(None, metavar="A,B|none", help=STRATA_HELP, rich_help_panel=HOW),
-    half_life: str | None = typer.Option(None, metavar="90d|none", help=HALF_LIFE_HELP, rich_help_panel=HOW),
-    keep_users: bool = typer.Option(
-        False, "--keep-users", help="Keep user ids and vectors in the bundle.", rich_help_panel=HOW
-    ),
-    vectors: Path | None = typer.Option(
-        None,
-        metavar="F.parquet",
-        help="Use vectors of items by any encoder of names or pictures (columns id, vector), for items that few "
-        "or no baskets hold. For bayes.",
-        rich_help_panel=HOW,
-    ),
-    warm_start: Path | None = typer.Option(
-        None,
-        metavar="BUNDLE",
-        help="Start from an older bundle, or the live one of a store (with its model and parameters by "
-        "default, and a fifth of the usual epochs), and report what changed.",
-        rich_help_panel=HOW,
-    ),
+    training: TrainingArguments,
 ) -> None:
     """Train a model and write it as a bundle.
 
     Started by torchrun (`torchrun --nproc-per-node 2 -m neatrec train ...`) several processes train one model.
     """
-    named, columns = parse_strata(strata)
+    named, columns = parse_strata(training.strata)
     if table.rewrite_table:
-        learning = {
-            "--half-life": half_life,
-            "--model": model,
-            "--preset": preset,
-            "--set": settings,
-            "--config": config,
-            "--vectors": vectors,
-        }
-        for option, value in (learning | {"--warm-start": warm_start}).items():
+        learning = {"--model": model, "--preset": preset, "--set": settings, "--config": config}
+        learning |= {f"--{name.replace('_', '-')}": getattr(training, name) for name in ONLY_TRAINED}
+        for option, value in learning.items():
             if value is not None:
                 raise must_be(option, "left out with --rewrite-table, which trains nothing", str(value))
-        how = {"strata": named, "threads": threads, "device": device}
+        how = {"strata": named, "threads": training.threads, "device": training.device}
         _rewrite_table(output, source, out, columns, table, **how)
         return
     if table.report is not None:
@@ -229,21 +210,11 @@ def train(
     if launch is None and large.sync_every is not None:
         raise must_be("--sync-every", "given where torchrun starts several processes", large.sync_every)
     options = TrainOptions(
-        device=device,
-        threads=threads,
-        seed=seed,
-        reproducible=reproducible,
-        resume=resume,
-        validation_share=validation,
-        keep_users=keep_users,
-        strata=named,
-        half_life=half_life,
+        **{**vars(training), "strata": named},
         index=table.index,
         ann=bool(table.ann),
         k=table.k,
-        vectors=vectors,
-        warm_start=warm_start,
-        **large.counting(threads),
+        **large.counting(training.threads),
         sync_every=large.sync_every,
         progress=ShowProgress(output),
         stopping=at_a_safe_moment,
@@ -296,25 +267,17 @@ def _rewrite_table(
 
 def read_training_toml(path: Path) -> ModelChoice:
     """`model`, `preset` and a `[parameters]` table."""
-    from pydantic import BaseModel, ConfigDict, ValidationError
-
     from neatrec.io.options import read_toml
     from neatrec.training.train import ModelChoice
 
-    class TrainingFile(BaseModel):
-        model_config = ConfigDict(extra="forbid")
-        model: str | None = None
-        preset: str | None = None
-        parameters: dict[str, Any] = {}
-
-    try:
-        file = TrainingFile.model_validate(read_toml(path))
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise ParameterError(
-            f"{printable(path)}: key {printable(key)!r}: {printable(first['msg'])}",
-            file=str(path),
-            hint="The file may hold model, preset and a [parameters] table.",
-        ) from error
-    return ModelChoice(model=file.model, preset=file.preset, parameters=file.parameters)
+    kinds = {"model": str, "preset": str, "parameters": dict}
+    table = read_toml(path)
+    for key, value in table.items():
+        if not isinstance(value, kinds.get(key, ())):
+            wanted = "text" if key in ("model", "preset") else "a table" if key in kinds else "left out"
+            raise ParameterError(
+                f"{printable(path)}: key {printable(key)!r}: must be {wanted}",
+                file=str(path),
+                hint="The file may hold model, preset and a [parameters] table.",
+            )
+    return ModelChoice(**table)

@@ -75,19 +75,8 @@ USUAL_NAMES: dict[str, tuple[str, ...]] = {
     "user": (
         *("user_id", "customer_id", "household_id", "member_id", "client_id", "shopper_id", "customer_no", "buyer_id"),
         *("user", "customer", "household", "household_key", "customer_number"),
-        *(
-            "kundennummer",
-            "kunden_nr",
-            "kunden_id",
-            "kunde",
-            "id_client",
-            "code_client",
-            "numero_client",
-            "client",
-            "id_cliente",
-            "codigo_cliente",
-            "cliente",
-        ),
+        *("kundennummer", "kunden_nr", "kunden_id", "kunde", "id_client", "code_client", "numero_client", "client"),
+        *("id_cliente", "codigo_cliente", "cliente"),
     ),
     "position": ("add_to_cart_order", "cart_position", "cart_order", "position_in_cart", "position"),
     "time": (
