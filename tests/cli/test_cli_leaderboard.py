@@ -174,7 +174,7 @@ def test_a_bad_file_of_scores_is_named_with_its_column_and_row(capfd, tmp_path: 
     ids = item_ids()
     file = write_scores(tmp_path / "bad.parquet", query=ids[:2], item=[ids[2], "no such"])
     error = refused(capfd, "--models", "pop", "--scores", f"theirs={file}")
-    assert "'no such' in row 2 for one" in error["message"]
+    assert "row 2, column 'item': 'no such' is no item of the baskets" in error["message"]
     assert {key: error[key] for key in ("file", "column", "row")} == {"file": str(file), "column": "item", "row": 2}
 
 

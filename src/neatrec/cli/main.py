@@ -124,6 +124,7 @@ def exit_code_of(arguments: list[str]) -> int:
         return _report(as_json, 2, "UsageError", message, hint, before="error: ")
     except (KeyboardInterrupt, typer.Abort) as error:
         if isinstance(error.__cause__, EOFError):  # typer takes any for Ctrl-D, and we never ask for input
+            log.debug("traceback", exc_info=True)
             return _fault(error.__cause__, as_json)
         return _report(as_json, 130, *INTERRUPTED)
     except TerminatedError:
@@ -131,6 +132,7 @@ def exit_code_of(arguments: list[str]) -> int:
     except BrokenPipeError:
         return 0
     except Exception as error:  # the last resort
+        log.debug("traceback", exc_info=True)
         return _fault(error, as_json)
     finally:
         close_bar()
@@ -138,7 +140,6 @@ def exit_code_of(arguments: list[str]) -> int:
 
 def _fault(error: BaseException, as_json: bool) -> int:
     """The sentence for a fault of our own."""
-    log.debug("traceback", exc_info=True)
     hint = "This is a fault of neatrec; run again with --verbose for the traceback and report it."
     kind, message = type(error).__name__, printable(error, limit=500)
     return _report(as_json, 1, kind, message, hint, before=f"error: neatrec failed: {kind}: ")

@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 from neatrec.bundle.manifest import file_record
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog, string_array
-from neatrec.errors import ParameterError, SourceError, must_be
+from neatrec.errors import ParameterError, SourceError, bad_file, must_be
 from neatrec.models import MODEL_NAMES, Model, make_model, model_class
-from neatrec.text import plural, printable
+from neatrec.text import printable
 from neatrec.training.train import ranked_within, weighted_by
 
 KIND = "external"
@@ -73,27 +73,21 @@ class ExternalScores:
     @classmethod
     def read(cls, name: str, file: str | Path, catalog: Catalog) -> ExternalScores:
         """Scores from a Parquet file with the columns query, item (ids) and score."""
-        where = {"file": str(file)}
         try:
             table = pq.read_table(file)
         except (OSError, pa.ArrowException) as error:
-            raise SourceError(f"cannot read scores from {printable(file)}: {printable(error)}", **where) from error
+            message = f"cannot read scores from {printable(file)}: {printable(error)}"
+            raise SourceError(message, file=str(file)) from error
         missing = [column for column in ("query", "item", "score") if column not in table.column_names]
         if missing:
-            raise SourceError(
-                f"{printable(file)} must have the columns query, item and score, it has no {', '.join(missing)}",
-                hint=f"Found: {', '.join(printable(column, 40) for column in table.column_names)}.",
-                **where,
-            )
-        codes = [
-            _codes(table[column], catalog, f"column {column} of {printable(file)}", {**where, "column": column})
-            for column in ("query", "item")
-        ]
-        score = _numbers(table["score"], name, file, {**where, "column": "score"})
+            hint = f"Found: {', '.join(printable(column, 40) for column in table.column_names)}."
+            trouble = f"must have the columns query, item and score, it has no {', '.join(missing)}"
+            raise bad_file(file, trouble, hint=hint)
+        query, item = (_codes(table[column], catalog, file, column) for column in ("query", "item"))
         try:
-            return cls(name, catalog, codes[0], codes[1], score)
+            return cls(name, catalog, query, item, _numbers(table["score"], file))
         except ParameterError as error:
-            raise SourceError(error.message, **where) from error
+            raise SourceError(error.message, file=str(file)) from error
 
     def score(self, queries: npt.NDArray[Any], items: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """The scores of these pairs, -inf where the file has none."""
@@ -113,38 +107,32 @@ class ExternalScores:
         return out
 
 
-def _codes(column: pa.ChunkedArray, catalog: Catalog, what: str, where: dict[str, Any]) -> npt.NDArray[np.int64]:
-    ids = string_array(column)
+def _codes(values: pa.ChunkedArray, catalog: Catalog, file: str | Path, column: str) -> npt.NDArray[np.int64]:
+    ids = string_array(values)
     codes = pc.index_in(ids, catalog.ids)
     if codes.null_count:
-        first = int(np.flatnonzero(codes.is_null().to_numpy(zero_copy_only=False))[0])
-        raise SourceError(
-            f"{what} names {plural(codes.null_count, 'item')} that the baskets do not know, "
-            f"{printable(ids[first].as_py(), 40)!r} in row {first + 1:,} for one",
-            hint="Ids are compared as text: they must be written as in the baskets.",
-            **where,
-            row=first + 1,
-        )
+        first = codes.is_null().index(True).as_py()
+        trouble = f"{printable(ids[first].as_py(), 40)!r} is no item of the baskets{_more(codes.null_count)}"
+        hint = "Ids are compared as text: they must be written as in the baskets."
+        raise bad_file(file, trouble, line=first + 1, unit="row", column=column, hint=hint)
     return np.asarray(codes.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
-def _numbers(column: pa.ChunkedArray, name: str, file: str | Path, where: dict[str, Any]) -> npt.NDArray[np.float64]:
+def _numbers(column: pa.ChunkedArray, file: str | Path) -> npt.NDArray[np.float64]:
     try:
         values = np.asarray(column.cast(pa.float64()).to_numpy())
     except pa.ArrowException as error:
-        raise SourceError(
-            f"column score of {printable(file)} must hold numbers: {printable(error)}", **where
-        ) from error
+        raise bad_file(file, f"must hold numbers: {printable(error)}", column="score") from error
     bad = np.flatnonzero(np.isnan(values))  # nulls too: they become NaN
     if len(bad):
-        raise SourceError(
-            f"the scores of {printable(name)!r} in {printable(file)} hold {plural(len(bad), 'value')} that "
-            f"{'is' if len(bad) == 1 else 'are'} not a number, the first in row {bad[0] + 1:,}",
-            hint="Leave pairs without a score out of the file.",
-            **where,
-            row=int(bad[0]) + 1,
-        )
+        hint = "Leave pairs without a score out of the file."
+        trouble = f"must be a number{_more(len(bad))}"
+        raise bad_file(file, trouble, line=int(bad[0]) + 1, unit="row", column="score", hint=hint)
     return values
+
+
+def _more(rows: int) -> str:
+    return "" if rows == 1 else f" (the first of {rows:,} such rows)"
 
 
 def parse_named_file(text: str) -> tuple[str, Path]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import resource
 import sys
 import tempfile
 import time
@@ -48,6 +47,7 @@ from neatrec.serving.evidence import CERTAIN, LIKELY, grade_names
 from neatrec.serving.pairs import PairTable
 from neatrec.serving.table import ItemFacts
 from neatrec.text import printable
+from neatrec.training.measure import peak_mb
 from neatrec.training.train import DEFAULT_MODEL
 
 log = logging.getLogger(__name__)
@@ -146,16 +146,10 @@ def run_record(source: str, leaderboards: Sequence[Mapping[str, Any]], seconds: 
         "source": source,
         "leaderboards": list(leaderboards),
         "seconds": dict(seconds),
-        "peak_mb": peak_megabytes(),
+        "peak_mb": peak_mb(),
         "versions": versions("numpy", "scipy", "numba", "pyarrow", "duckdb", "implicit", "matplotlib", "jinja2"),
         "machine": {"system": sys.platform, "processors": available_processors()},  # no names of machines or people
     }
-
-
-def peak_megabytes() -> float:
-    """The largest resident memory of this process so far."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (1e6 if sys.platform == "darwin" else 1e3)
 
 
 def _warnings(result: LeaderboardResult) -> tuple[str, ...]:

@@ -52,7 +52,10 @@ def measured(work: Callable[[], Result]) -> Measured[Result]:
 
 
 def _resident_mb() -> float:
-    if STATM.exists():
-        return int(STATM.read_text().split()[1]) * resource.getpagesize() / 2**20
+    return int(STATM.read_text().split()[1]) * resource.getpagesize() / 2**20 if STATM.exists() else peak_mb()
+
+
+def peak_mb() -> float:
+    """The largest resident memory of this process so far."""
     # kilobytes, but bytes on macOS
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)

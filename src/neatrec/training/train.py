@@ -74,13 +74,11 @@ class WarmStart:
 
     model: Model
     version: str
-    parameters: Mapping[str, Any]
 
     @classmethod
     def of(cls, bundle: Path) -> WarmStart:
         bundle = bundle_in(bundle)
-        model = load_bundle(bundle)  # whose parameters have their current names, which those of a manifest may not
-        return cls(model, read_manifest(bundle, verify=False).content_hash, model.parameters.to_dict())
+        return cls(load_bundle(bundle), read_manifest(bundle, verify=False).content_hash)
 
     def updated(self, choice: ModelChoice) -> ModelChoice:
         """`choice`; where it names no model: this one and, unless a preset is named, its parameters but `epochs`."""
@@ -88,7 +86,7 @@ class WarmStart:
             return choice
         if choice.preset is not None:
             return replace(choice, model=self.model.name)
-        known = {name: value for name, value in self.parameters.items() if name != "epochs"}
+        known = {name: value for name, value in self.model.parameters.to_dict().items() if name != "epochs"}
         return replace(choice, model=self.model.name, parameters={**known, **choice.parameters})
 
     def for_model(self, model: Model) -> WarmStart | None:
