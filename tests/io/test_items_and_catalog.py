@@ -8,7 +8,7 @@ import pytest
 from neatrec.data.baskets import Baskets
 from neatrec.errors import SourceError
 from neatrec.io import read_baskets
-from neatrec.io.items import ItemTexts, build_catalog, category_codes
+from neatrec.io.items import ItemTable, ItemTexts, build_catalog, category_codes
 
 ORDERS = "order_id,sku\n1,tea-s\n1,milk\n2,tea-l\n2,milk\n3,tea-s\n3,tea-l\n3,tea-s\n4,bag\n"
 PRODUCTS = (
@@ -66,7 +66,7 @@ def test_texts_in_the_lines_do_as_well_and_the_most_frequent_wins(tmp_path: Path
 
 def test_an_item_called_like_its_group_stands_for_it() -> None:
     described = {"p": ItemTexts("Parent", "p"), "v": ItemTexts("Variant", "p"), "w": ItemTexts(None, "p")}
-    catalog, code_of = build_catalog({"v": 5, "w": 9}, described, ())
+    catalog, code_of = build_catalog({"v": 5, "w": 9}, ItemTable(described))
     assert catalog.ids.to_pylist() == ["p"]
     assert catalog.name(0) == "Parent"
     assert catalog.code_of_variant == {"v": 0, "w": 0}
@@ -75,7 +75,7 @@ def test_an_item_called_like_its_group_stands_for_it() -> None:
 
 def test_a_whole_group_can_be_left_out() -> None:
     described = {"v": ItemTexts(group="p"), "w": ItemTexts(group="p"), "x": ItemTexts()}
-    catalog, code_of = build_catalog({}, described, (), excluded={"p"})
+    catalog, code_of = build_catalog({}, ItemTable(described), {"p"})
     assert (catalog.ids.to_pylist(), code_of) == (["x"], {"x": 0})
 
 

@@ -78,14 +78,8 @@ def assemble(
     lines.
     """
     connection = context.connection
-    catalog, code_of = build_catalog(
-        bought_items(connection),
-        items.texts,
-        items.levels,
-        excluded=read_excluded(context.options.exclude_items) | set(context.options.exclude_item),
-        named=items.named,
-        nested=items.nested,
-    )
+    excluded = read_excluded(context.options.exclude_items) | set(context.options.exclude_item)
+    catalog, code_of = build_catalog(bought_items(connection), items, excluded)
     dropped = {"bad rows": bad_rows, **_count_left_out(connection)}
     kept = rows_in(connection, "line WHERE status = 0")
     _number_items(connection, code_of)
@@ -296,9 +290,14 @@ def _basket_columns(connection: Any, columns: Columns, numbers: list[int]) -> di
         found["user_ids"] = names
     found["attributes"] = {}
     for i, name in enumerate(columns.attributes):
-        codes, names = coded(pc.fill_null(string_array(table[f"a{i}"]), NOT_SAID))
-        found["attributes"][name] = Attribute(codes, tuple(names.to_pylist()))
+        found["attributes"][name] = attribute_of(pc.fill_null(string_array(table[f"a{i}"]), NOT_SAID))
     return found
+
+
+def attribute_of(values: pa.LargeStringArray) -> Attribute:
+    """The attribute with these values, one per basket."""
+    codes, names = coded(values)
+    return Attribute(codes, tuple(names.to_pylist()))
 
 
 def coded(values: pa.LargeStringArray) -> tuple[npt.NDArray[np.int32], pa.LargeStringArray]:

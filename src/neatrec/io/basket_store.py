@@ -34,7 +34,7 @@ from neatrec.io.duckdb_session import ReadContext, described, in_database, rows_
 from neatrec.io.files import open_file, unreadable
 from neatrec.io.items import ItemTable, ItemTexts, merged
 from neatrec.io.options import SourceOptions, refuse_options
-from neatrec.io.read import is_saved, is_supermarket, read_named, resolve_options, take_lines
+from neatrec.io.read import resolve_options, take_source
 from neatrec.io.tables import InputTable, literal, open_filled, quoted
 from neatrec.io.tabular import read_frame, stage
 from neatrec.text import printable
@@ -132,11 +132,12 @@ def import_baskets(
             if before is not None and is_store(source) and folder.samefile(source):
                 raise SourceError(f"{printable(source)} cannot be imported into itself", file=source)
             sink = BasketSink(partial(_write_part, folder=folder, before=before), folder)
-            if is_supermarket(source) or is_saved(source):
-                lines, frame_options = as_frames(read_named(source, options))
-                part, schema = read_frame(lines, frame_options, sink, source, nested=False)
-            else:
-                part, schema = take_lines(source, options, sink)
+            part, schema = take_source(
+                source,
+                options,
+                sink,
+                lambda baskets: read_frame(*as_frames(baskets), sink, source, nested=False),
+            )
             return _commit(folder, before, part, schema, replace_old=replace)
     except OSError as error:
         raise ResourceError(

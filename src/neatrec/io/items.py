@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from neatrec.data.catalog import UNKNOWN, Catalog, string_array
 from neatrec.errors import SourceError, bad_file
 from neatrec.io.bad_rows import BadRows, lines_of, read_with_fallback
 from neatrec.io.columns import Columns
-from neatrec.io.duckdb_session import explained, rows_in
+from neatrec.io.duckdb_session import explained
 from neatrec.io.reading_rules import clean_rows
 from neatrec.io.tables import InputTable
 from neatrec.text import plural, printable
@@ -53,20 +53,13 @@ class ItemTable:
 
 
 def build_catalog(
-    bought: Mapping[str, int],
-    described: Mapping[str, ItemTexts],
-    levels: Sequence[str],
-    *,
-    excluded: AbstractSet[str] = frozenset(),
-    named: bool = True,
-    nested: bool = True,
+    bought: Mapping[str, int], items: ItemTable, excluded: AbstractSet[str] = frozenset()
 ) -> tuple[Catalog, dict[str, int]]:
     """The catalogue sorted by id, and item id -> code for every id that may stand in a line.
 
     `bought` is item id -> lines. Items of a group become one item. `excluded` ids and groups are left out.
-    `nested`: a category name below two parents is two categories.
     """
-    nothing = ItemTexts()
+    described, levels, nothing = items.texts, items.levels, ItemTexts()
     group_of = {item: described.get(item, nothing).group or item for item in {**described, **bought}}
     _refuse_chains(group_of)
     strangers = sorted(excluded - set(group_of) - set(group_of.values()))
@@ -88,12 +81,12 @@ def build_catalog(
         about = [described.get(item, nothing) for item in ranked]
         names.append(next((d.name for d in about if d.name), None))
         paths.append(next((d.path for d in about if any(d.path)), (None,) * len(levels)))
-    codes, category_names = category_codes(paths, len(levels), nested=nested)
+    codes, category_names = category_codes(paths, len(levels), nested=items.nested)
     variants = sorted(item for group in ids for item in members[group] if item != group)
     catalog = Catalog(
         string_array(ids),
-        string_array(names) if named else None,
-        levels=tuple(levels),
+        string_array(names) if items.named else None,
+        levels=levels,
         categories=codes,
         category_names=category_names,
         variants=string_array(variants) if variants else None,
@@ -150,16 +143,6 @@ def _unique_names(keys: AbstractSet[Path_]) -> dict[Path_, str]:
     return names
 
 
-def describe(rows: Iterable[Sequence[Any]], fields: Sequence[str]) -> dict[str, ItemTexts]:
-    """Item -> description from rows of (item, then one value for each of `fields`: name, group, category levels)."""
-    described = {}
-    for item, *values in rows:
-        known = dict(zip(fields, values, strict=True))
-        path = tuple(value for field, value in known.items() if field not in ("name", "group"))
-        described[item] = ItemTexts(known.get("name"), known.get("group"), path)
-    return described
-
-
 def merged(first: Mapping[str, ItemTexts], second: Mapping[str, ItemTexts]) -> dict[str, ItemTexts]:
     """Descriptions from two tables; each says what the other does not."""
     out = dict(first)
@@ -188,36 +171,28 @@ def compare_with_catalogue(bought: Mapping[str, int], described: Mapping[str, It
 
 def texts_in_lines(connection: Any, tables: Sequence[InputTable], columns: Columns) -> dict[str, ItemTexts]:
     """Item -> what the lines say of it most often (among equals, the first by alphabet)."""
-    fields = _fields(columns)
-    if not fields:
+    if not (columns.name or columns.group or columns.category):
         return {}
-    names = [sql for _, sql in fields]
-    connection.execute(f"CREATE TABLE item_text (item VARCHAR, {', '.join(f'{n} VARCHAR' for n in names)}, n BIGINT)")
+    path = [f"k{i}" for i in range(len(columns.category))]
+    fields = ", ".join(f"{name} VARCHAR" for name in ("item", "item_name", "item_group", *path))
+    connection.execute(f"CREATE TABLE item_text ({fields}, n BIGINT)")
     for table in tables:
         select, parameters = clean_rows(table, columns)
-        chosen = ", ".join(["item", *names])
+        rows = f"SELECT {_described(columns)}, count(*) FROM ({select}) WHERE status = 0 GROUP BY ALL"
         with explained(table):
-            connection.execute(
-                f"INSERT INTO item_text SELECT {chosen}, count(*) FROM ({select}) WHERE status = 0 GROUP BY ALL",
-                parameters,
-            )
-    path = [sql for role, sql in fields if role not in ("name", "group")]
-    best = [_most_frequent(connection, [sql]) for role, sql in fields if role in ("name", "group")]
-    if path:
-        best.append(_most_frequent(connection, path))
-    width = [1] * (len(best) - bool(path)) + ([len(path)] if path else [])
-    items = sorted(set().union(*best)) if best else []
-    rows = [
-        (item, *(value for table, size in zip(best, width, strict=True) for value in table.get(item, (None,) * size)))
-        for item in items
-    ]
-    return describe(rows, [role for role, _ in fields])
+            connection.execute(f"INSERT INTO item_text {rows}", parameters)
+    names, groups = (_most_frequent(connection, [f"item_{role}"]) for role in ("name", "group"))
+    paths, unknown = _most_frequent(connection, path) if path else {}, (None,) * len(path)
+    return {
+        item: ItemTexts(names.get(item, (None,))[0], groups.get(item, (None,))[0], paths.get(item, unknown))
+        for item in sorted({*names, *groups, *paths})
+    }
 
 
-def _fields(columns: Columns) -> list[tuple[str, str]]:
-    """Role and SQL name of the columns that describe items, categories last."""
-    singles = [(role, f"item_{role}") for role in ("name", "group") if getattr(columns, role) is not None]
-    return singles + [(f"category {i}", f"k{i}") for i in range(len(columns.category))]
+def _described(columns: Columns) -> str:
+    """What to select of rows to describe items: item, name, group and category path."""
+    singles = [f"item_{role}" if getattr(columns, role) else "NULL" for role in ("name", "group")]
+    return ", ".join(["item", *singles, *(f"k{i}" for i in range(len(columns.category)))])
 
 
 def _most_frequent(connection: Any, names: Sequence[str]) -> dict[str, tuple[Any, ...]]:
@@ -231,19 +206,16 @@ def _most_frequent(connection: Any, names: Sequence[str]) -> dict[str, tuple[Any
 
 def texts_in_catalogue(connection: Any, table: InputTable, columns: Columns, folder: Path) -> dict[str, ItemTexts]:
     """Item -> description from a catalogue file, in which an item stands once."""
-    fields = _fields(columns)
-    chosen = ", ".join(["item", *(sql for _, sql in fields)])
-    table = load_whole(connection, table, columns, f"CREATE OR REPLACE TABLE described AS SELECT {chosen}", folder)
-    if rows_in(connection, "described WHERE item IS NULL"):
-        log.warning("%s has rows without an item id; they are passed over", printable(table.shown))
-    connection.execute(
-        f"CREATE OR REPLACE TABLE catalogue AS SELECT DISTINCT {chosen} FROM described WHERE item IS NOT NULL"
-    )
+    create = f"CREATE OR REPLACE TABLE catalogue AS SELECT DISTINCT {_described(columns)}"
+    table = load_whole(connection, table, columns, create, folder)
     _refuse_twins(connection, table, columns)
-    rows = connection.execute(f"SELECT {chosen} FROM catalogue").fetchall()
-    if not rows:
+    rows = connection.execute("FROM catalogue").fetchall()
+    found = {item: ItemTexts(name, group, tuple(path)) for item, name, group, *path in rows if item is not None}
+    if not found:
         raise bad_file(table.shown, "has no rows")
-    return describe(rows, [role for role, _ in fields])
+    if len(found) < len(rows):
+        log.warning("%s has rows without an item id; they are passed over", printable(table.shown))
+    return found
 
 
 def load_whole(connection: Any, table: InputTable, columns: Columns, create: str, folder: Path) -> InputTable:
@@ -260,7 +232,7 @@ def load_whole(connection: Any, table: InputTable, columns: Columns, create: str
 
 def _refuse_twins(connection: Any, table: InputTable, columns: Columns) -> None:
     twin = connection.execute(
-        "SELECT item FROM catalogue GROUP BY item HAVING count(*) > 1 ORDER BY item LIMIT 1"
+        "SELECT item FROM catalogue WHERE item IS NOT NULL GROUP BY item HAVING count(*) > 1 ORDER BY item LIMIT 1"
     ).fetchall()
     if not twin:
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -110,27 +110,29 @@ def resolve_options(source: str, options: SourceOptions) -> tuple[str, SourceOpt
 
 def read_named(source: str, options: SourceOptions) -> Baskets:
     """The baskets of a source that is no `source.toml`."""
-    if is_supermarket(source):
-        return read_supermarket(source, options).baskets
-    if is_saved(source):
-        from neatrec.data.baskets import Baskets
+    from neatrec.io.assemble import IN_MEMORY
 
-        refuse_options(source, options, allowed=("attributes",))
-        baskets = Baskets.load(source)
-    else:
-        from neatrec.io.assemble import IN_MEMORY
-
-        baskets = take_lines(source, options, IN_MEMORY)
+    baskets = take_source(source, options, IN_MEMORY, lambda baskets: baskets)
     require_attributes(source, options, baskets)
     return baskets
 
 
-def take_lines(source: str, options: SourceOptions, sink: BasketSink[Taken]) -> Taken:
-    """What `sink` makes of a source whose lines are read from files or a database."""
+def take_source(
+    source: str, options: SourceOptions, sink: BasketSink[Taken], take_baskets: Callable[[Baskets], Taken]
+) -> Taken:
+    """What `sink` makes of lines in files or a database, or `take_baskets` of baskets that are simulated or saved."""
+    from neatrec.data.baskets import Baskets
     from neatrec.io.basket_store import is_store, take_store
     from neatrec.io.datasets import JOURNEY, is_instacart, take_instacart, take_journey
     from neatrec.io.tabular import read_tables
 
+    if is_supermarket(source):
+        return take_baskets(read_supermarket(source, options).baskets)
+    if is_saved(source):
+        refuse_options(source, options, allowed=("attributes",))
+        baskets = Baskets.load(source)
+        require_attributes(source, options, baskets)
+        return take_baskets(baskets)
     if is_address(source):
         return read_tables(source, options, sink)
     if source.split(":", 1)[0] == JOURNEY:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from neatrec.data.baskets import Attribute, Baskets
+from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import BundleError, ResourceError, require_whole
-from neatrec.io.assemble import LINES_OF_BASKETS, BasketSink, CollectedLines, coded
+from neatrec.io.assemble import LINES_OF_BASKETS, BasketSink, CollectedLines, attribute_of, coded
 from neatrec.io.duckdb_session import memory_limits, rows_in
 from neatrec.io.options import SourceOptions
 from neatrec.text import plural, printable
@@ -99,7 +99,7 @@ def cut_shards(
     that are made or kept in memory (simulated, saved) are read whole and then cut. Shards are smaller
     where there would be fewer than about `at_least` of them.
     """
-    from neatrec.io.read import is_saved, is_supermarket, read_named, resolve_options, take_lines
+    from neatrec.io.read import resolve_options, take_source
 
     require_whole("shard_lines", shard_lines)
     source, options = resolve_options(source, options)
@@ -109,12 +109,9 @@ def cut_shards(
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if is_supermarket(source) or is_saved(source):
-            baskets = read_named(source, options)
-            return write_shards(baskets, folder, shard_lines=fitting(baskets.lines))
         limits = [memory] if memory else memory_limits(MEMORY)
         sink = BasketSink(lambda collected: _cut(collected, folder, fitting(collected.lines)), folder, limits)
-        return take_lines(source, options, sink)
+        return take_source(source, options, sink, lambda baskets: write_shards(baskets, folder, fitting(baskets.lines)))
     except OSError as error:
         raise ResourceError(
             f"cannot write shards into {printable(folder)}: {printable(error)}",
@@ -123,7 +120,7 @@ def cut_shards(
         ) from error
 
 
-def write_shards(baskets: Baskets, folder: Path, *, shard_lines: int = SHARD_LINES) -> ShardFolder:
+def write_shards(baskets: Baskets, folder: Path, shard_lines: int = SHARD_LINES) -> ShardFolder:
     """Baskets that are in memory, cut into shards in `folder`."""
     shard_of = (baskets.offsets[1:] - 1) // shard_lines  # by a basket's last line
     parts = [baskets.select(np.flatnonzero(shard_of == number)) for number in np.unique(shard_of)]
@@ -198,21 +195,20 @@ def _write(shard: Baskets, folder: Path, number: int) -> None:
 def _from_table(table: pa.Table, catalog: Catalog, ordered: bool, source: str) -> Baskets:
     """A shard; users and attributes are coded by what stands in it."""
     lists = pa.concat_arrays([pa.array([], pa.large_list(pa.int32())), *table["items"].chunks])
-    shard = Baskets(
+    users, user_ids = coded(string_array(table["user"])) if "user" in table.column_names else (None, None)
+    return Baskets(
         catalog=catalog,
         items=lists.values.to_numpy(),
         offsets=lists.offsets.to_numpy(),
         ids=string_array(table["basket_id"]),
         ordered=ordered,
+        users=users,
+        user_ids=user_ids,
         times=table["time"].to_numpy() if "time" in table.column_names else None,
+        attributes={
+            column.removeprefix("attribute:"): attribute_of(string_array(table[column]))
+            for column in table.column_names
+            if column.startswith("attribute:")
+        },
         source=source,
     )
-    if "user" in table.column_names:
-        users, user_ids = coded(string_array(table["user"]))
-        shard = replace(shard, users=users, user_ids=user_ids)
-    attributes = {}
-    for column in table.column_names:
-        if column.startswith("attribute:"):
-            codes, names = coded(string_array(table[column]))
-            attributes[column.removeprefix("attribute:")] = Attribute(codes, tuple(names.to_pylist()))
-    return replace(shard, attributes=attributes) if attributes else shard

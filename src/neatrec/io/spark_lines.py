@@ -18,7 +18,7 @@ from neatrec.errors import SourceError, must_be
 from neatrec.io import SourceOptions
 from neatrec.io.assemble import GUEST
 from neatrec.io.columns import missing_column
-from neatrec.io.items import build_catalog, describe
+from neatrec.io.items import ItemTable, ItemTexts, build_catalog
 from neatrec.io.read import resolve_options
 from neatrec.io.reading_rules import LARGEST_POSITION, MISSING
 from neatrec.text import plural, printable
@@ -216,8 +216,8 @@ def _catalog(session: Any, source: str, options: SourceOptions, lines: Any) -> t
     best = {
         item: min(paths, key=lambda p: (-p[0], tuple(part or "" for part in p[1]))) for item, paths in paths_of.items()
     }
-    texts = describe([(item, *path) for item, (_, path) in best.items()], levels)
-    catalog, code_of = build_catalog(bought, texts, options.category, named=False)
+    texts = {item: ItemTexts(path=path) for item, (_, path) in best.items()}
+    catalog, code_of = build_catalog(bought, ItemTable(texts, options.category, named=False))
     item_counts = np.zeros(len(catalog), dtype=np.int64)
     for item, count in bought.items():
         item_counts[code_of[item]] += count
