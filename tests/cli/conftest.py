@@ -24,6 +24,14 @@ class Done(NamedTuple):
         assert self.returncode == 0, self.stderr
         return json.loads(self.stdout)
 
+    def error(self, code: int = 2) -> Any:
+        """The error that a command prints with --json; its sentence stands on stderr too."""
+        error = json.loads(self.stdout)["error"]
+        assert self.returncode == code, self.stderr
+        assert error["message"] in self.stderr
+        assert "Traceback" not in self.stderr
+        return error
+
 
 @pytest.fixture
 def neatrec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Done]:

@@ -22,11 +22,6 @@ from neatrec.io.options import option_infos
 SMALL = "supermarket:baskets=400,items=80"
 
 
-def test_the_version_is_said(process) -> None:
-    done = process("--version")
-    assert (done.returncode, done.stdout) == (0, "neatrec 0.1.0\n")
-
-
 def test_help_names_every_command(neatrec) -> None:
     shown = neatrec("--help").stdout
     for panel, commands in PANELS.items():

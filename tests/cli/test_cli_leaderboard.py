@@ -14,34 +14,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from neatrec.cli.main import exit_code_of
 from neatrec.io import read_baskets
 
 MARKET = "supermarket:baskets=3000,items=150,seed=1"
 LEVEL = ("--level", "0.05")
 
 
-def answer(capfd: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    code = exit_code_of(["leaderboard", MARKET, *map(str, arguments), "--json"])
-    out, err = capfd.readouterr()
-    assert code == 0, err
-    found: dict[str, Any] = json.loads(out)
-    return found
-
-
-def refused(capfd: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    """The error of a leaderboard that exits with 2; the sentence stands on stderr too."""
-    assert exit_code_of(["leaderboard", MARKET, *map(str, arguments), "--json"]) == 2
-    out, err = capfd.readouterr()
-    error: dict[str, Any] = json.loads(out)["error"]
-    assert error["message"] in err
-    assert "Traceback" not in err
-    return error
-
-
-def test_the_json_is_that_of_the_options(capfd) -> None:
+def test_the_json_is_that_of_the_options(neatrec) -> None:
     """Its whole shape: tests/leaderboard/test_leaderboard.py."""
-    got = answer(capfd, "--models", "pop,shrunk-lift", "--models", "popco", "--candidates", "50")
+    words = ["--models", "pop,shrunk-lift", "--models", "popco", "--candidates", "50"]
+    got = neatrec("leaderboard", MARKET, *words, "--json").json()
     assert (got["split"], got["protocol"], got["level_kind"], got["seed"]) == ("half", "calibrated", "q", 0)
     assert [result["level"] for result in got["results"]] == [0.05, 0.05, 0.01, 0.01, 0.001, 0.001]
     assert {result["candidates"] for result in got["results"]} == {"top50", "catalogue"}
@@ -50,25 +32,22 @@ def test_the_json_is_that_of_the_options(capfd) -> None:
     assert {"better", "worse", "metric", "difference", "ci", "p", "p_holm"} == got["results"][0]["tests"][0].keys()
 
 
-def test_people_get_a_table_that_says_what_one_training_leaves_out(capfd) -> None:
-    assert exit_code_of(["leaderboard", MARKET, "--models", "popco", *LEVEL]) == 0
-    out = " ".join(capfd.readouterr().out.split())
+def test_people_get_a_table_that_says_what_one_training_leaves_out(neatrec) -> None:
+    out = " ".join(neatrec("leaderboard", MARKET, "--models", "popco", *LEVEL).stdout.split())
     assert "popco" in out
     assert "best possible HR@10" in out
     assert "the intervals do not cover how trainings differ" in out
 
 
-def test_the_table_names_what_is_left_out(capfd, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_names_what_is_left_out(neatrec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("neatrec.leaderboard.model_specs.MODEL_NAMES", ("popco", "ease"))
     monkeypatch.setattr("neatrec.models.ease.available_memory", lambda: 1_000)
-    assert exit_code_of(["leaderboard", MARKET, *LEVEL, "--device", "cpu", "-q"]) == 0
-    out = " ".join(capfd.readouterr().out.split())
+    out = " ".join(neatrec("leaderboard", MARKET, *LEVEL, "--device", "cpu", "-q").stdout.split())
     assert re.search(r"ease is left out: model .ease. over \d+ items needs .* of memory, the cpu has .* free\.", out)
 
 
-def test_the_table_compares_with_the_best_statistic_in_80_columns(capfd) -> None:
-    assert exit_code_of(["leaderboard", MARKET, "--models", "pop,shrunk-lift-tuned,popco,llr", *LEVEL, "-q"]) == 0
-    shown = capfd.readouterr().out
+def test_the_table_compares_with_the_best_statistic_in_80_columns(neatrec) -> None:
+    shown = neatrec("leaderboard", MARKET, "--models", "pop,shrunk-lift-tuned,popco,llr", *LEVEL, "-q").stdout
     table, _, note = shown.rpartition("labels of")
     lines = table.splitlines()[:-1]
     assert max(map(len, lines)) <= 80
@@ -77,8 +56,8 @@ def test_the_table_compares_with_the_best_statistic_in_80_columns(capfd) -> None
     assert "with 0 inside it is a tie" in " ".join(note.split())
 
 
-def test_each_model_stands_beside_the_best_statistic_in_the_json(capfd) -> None:
-    first = answer(capfd, "--models", "pop,lift,llr", *LEVEL)["results"][0]
+def test_each_model_stands_beside_the_best_statistic_in_the_json(neatrec) -> None:
+    first = neatrec("leaderboard", MARKET, "--json", "--models", "pop,lift,llr", *LEVEL).json()["results"][0]
     statistic = first["best_statistic"]
     lines = {line["name"]: line for line in first["models"]}
     assert lines[statistic]["over_best_statistic"] is None
@@ -101,33 +80,28 @@ def bakery(folder: Path) -> Path:
     return file
 
 
-def test_without_labels_it_says_so_and_suggests_smaller_baskets(capfd, tmp_path: Path) -> None:
+def test_without_labels_it_says_so_and_suggests_smaller_baskets(neatrec, tmp_path: Path) -> None:
     file = bakery(tmp_path)
-    run = ["leaderboard", str(file), "--models", "llr,pop", "-q"]
-    assert exit_code_of(run) == 0
-    shown = capfd.readouterr().out
+    run = ["leaderboard", file, "--models", "llr,pop", "-q"]
+    shown = neatrec(*run).stdout
     assert "No labels (protocol calibrated, q = 0.05): nothing to compare models by." in shown
     suggested = int(re.search(r"0 labels from baskets of 5 or more items: --min-basket 2 would give (\d+)", shown)[1])
     assert "0.000" not in shown
-    assert exit_code_of([*run, "--json"]) == 0
-    got = json.loads(capfd.readouterr().out)
+    got = neatrec(*run, "--json").json()
     assert got["models"][0]["hr"]["10"] is None
     assert got["results"][0]["best_statistic"] is None
-    assert exit_code_of([*run, "--min-basket", "2", "--json"]) == 0
-    got = json.loads(capfd.readouterr().out)
+    got = neatrec(*run, "--min-basket", "2", "--json").json()
     assert got["results"][0]["labels"] == suggested > 20
     assert (got["options"]["min_basket"], got["advice"]) == (2, "")
 
 
 @pytest.mark.parametrize("command", ["check", "labels"])
-def test_other_commands_suggest_smaller_baskets_too(capfd, tmp_path: Path, command: str) -> None:
+def test_other_commands_suggest_smaller_baskets_too(neatrec, tmp_path: Path, command: str) -> None:
     file = bakery(tmp_path)
-    assert exit_code_of([command, str(file), "-q"]) == 0
-    found = re.search(
-        r"0 labels from baskets of 5 or more items: --min-basket 2 would give (\d+)", capfd.readouterr().out
-    )
-    assert exit_code_of(["labels", str(file), "--min-basket", "2", "--json", "-q"]) == 0
-    assert json.loads(capfd.readouterr().out)["labels"]["0.05"] == int(found[1]) > 20
+    said = neatrec(command, file, "-q").stdout
+    found = re.search(r"0 labels from baskets of 5 or more items: --min-basket 2 would give (\d+)", said)
+    labels = neatrec("labels", file, "--min-basket", "2", "--json", "-q").json()["labels"]
+    assert labels["0.05"] == int(found[1]) > 20
 
 
 @pytest.mark.parametrize(
@@ -142,8 +116,10 @@ def test_other_commands_suggest_smaller_baskets_too(capfd, tmp_path: Path, comma
         (["--split-seed", "3"], "`--split-seed` must be used with --split random", None),
     ],
 )
-def test_a_mistake_is_a_sentence_with_a_next_step(capfd, arguments: list[str], sentence: str, hint: str | None) -> None:
-    error = refused(capfd, *arguments)
+def test_a_mistake_is_a_sentence_with_a_next_step(
+    neatrec, arguments: list[str], sentence: str, hint: str | None
+) -> None:
+    error = neatrec("leaderboard", MARKET, "--json", *arguments).error()
     assert sentence in error["message"]
     if hint:
         assert hint in error["hint"]
@@ -159,21 +135,21 @@ def item_ids() -> list[str]:
     return read_baskets(MARKET).catalog.ids.to_pylist()
 
 
-def test_scores_from_elsewhere_stand_beside_ours(capfd, tmp_path: Path) -> None:
+def test_scores_from_elsewhere_stand_beside_ours(neatrec, tmp_path: Path) -> None:
     ids = item_ids()
     pairs = [(q, v, float(len(v))) for q in ids[:40] for v in ids[40:60]]
     query, item, score = map(list, zip(*pairs, strict=True))
     file = write_scores(tmp_path / "theirs.parquet", query=query, item=item, score=score)
-    got = answer(capfd, "--models", "popco", "--scores", f"theirs={file}", *LEVEL)
+    got = neatrec("leaderboard", MARKET, "--json", "--models", "popco", "--scores", f"theirs={file}", *LEVEL).json()
     line = next(line for line in got["models"] if line["name"] == "theirs")
     assert line["kind"] == "external"
     assert line["ci"]["hr"]["10"][0] <= line["hr"]["10"]
 
 
-def test_a_bad_file_of_scores_is_named_with_its_column_and_row(capfd, tmp_path: Path) -> None:
+def test_a_bad_file_of_scores_is_named_with_its_column_and_row(neatrec, tmp_path: Path) -> None:
     ids = item_ids()
     file = write_scores(tmp_path / "bad.parquet", query=ids[:2], item=[ids[2], "no such"])
-    error = refused(capfd, "--models", "pop", "--scores", f"theirs={file}")
+    error = neatrec("leaderboard", MARKET, "--json", "--models", "pop", "--scores", f"theirs={file}").error()
     assert "row 2, column 'item': 'no such' is no item of the baskets" in error["message"]
     assert {key: error[key] for key in ("file", "column", "row")} == {"file": str(file), "column": "item", "row": 2}
 

@@ -153,8 +153,3 @@ def test_config_is_toml_with_every_default(capsys: pytest.CaptureFixture[str]) -
     shown = capsys.readouterr().out
     assert all(f'model = "{name}"' in shown for name in MODEL_NAMES)
     assert tomllib.loads(shown) == {}  # one file trains one model: all of it is a comment
-
-
-def test_the_config_of_an_unknown_model_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code_of(["train", "--print-config", "net"]) == 2
-    assert "Did you mean 'neat'" in capsys.readouterr().err

@@ -175,6 +175,7 @@ def test_the_printed_config_trains_what_it_shows(tmp_path: Path, capsys: pytest.
     ("options", "sentence"),
     [
         (["--model", "net"], "Did you mean 'neat'"),
+        (["--print-config", "net"], "Did you mean 'neat'"),
         (["--model", "neat", "--set", "epoch=3"], "Did you mean 'epochs'"),
         (["--model", "neat", "--set", "epochs"], "key=value"),
         (["--model", "neat", "--set", "epochs=2", "--set", "epochs=3"], "given once for each key"),

@@ -306,11 +306,3 @@ def test_a_position_must_come_from_somewhere(tmp_path: Path) -> None:
     baskets = read_baskets(path, basket="order_id", item="sku", position="pos")
     ids = baskets.catalog.ids.to_pylist()
     assert [ids[code] for code in baskets.items] == ["jam", "milk", "tea"]
-
-
-def test_a_saved_folder_is_a_source(tmp_path: Path) -> None:
-    baskets = read_baskets(write(tmp_path / "o.csv", "order_id,sku\n1,tea\n1,milk\n"))
-    baskets.save(tmp_path / "saved")
-    assert read_baskets(tmp_path / "saved").hash == baskets.hash
-    with pytest.raises(SourceError, match="knows its own columns: `basket` does not apply"):
-        read_baskets(tmp_path / "saved", basket="order_id")

@@ -23,6 +23,12 @@ OBJECTS = {"orders/a.csv": ORDERS, "orders/b.csv": b"order_id,sku\n3,salt\n", "o
 OBJECTS |= dict.fromkeys(("orders/_temporary/c.csv", "orders/orders.rejects.csv"), b"order_id,sku\n4,half\n")
 
 
+@pytest.fixture(autouse=True)
+def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+
+
 class FakeWeb(http.server.BaseHTTPRequestHandler):
     """A shop's files, and just enough of S3 to list and read them."""
 
@@ -130,8 +136,6 @@ def test_a_host_that_does_not_answer_is_one_sentence_in_time(scheme: str, monkey
     """It accepts and says nothing; the timeout is shortened here, and is for all addresses of a host together."""
     for module in ("addresses", "downloads"):
         monkeypatch.setattr(f"neatrec.io.{module}.ANSWER_SECONDS", 2.0)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         place = f"127.0.0.1:{silent.getsockname()[1]}"
         address = {
@@ -151,9 +155,7 @@ def test_a_server_without_a_trusted_certificate_is_refused(web: str, monkeypatch
 
 
 @pytest.mark.parametrize(("path", "lines"), [("orders/a.csv", 3), ("orders", 4), ("orders/b*", 1)])
-def test_an_object_a_folder_and_a_pattern_of_s3(path: str, lines: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+def test_an_object_a_folder_and_a_pattern_of_s3(path: str, lines: int) -> None:
     with serving() as port:
         place = f"?endpoint_override=127.0.0.1:{port}&scheme=http&region=eu-central-1"
         found = read_baskets(f"s3://bucket/{path}{place}", allow_remote=True)
@@ -163,8 +165,6 @@ def test_an_object_a_folder_and_a_pattern_of_s3(path: str, lines: int, monkeypat
 
 
 def test_the_endpoint_of_s3_may_stand_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     with serving() as port:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
         assert read_baskets("s3://bucket/orders/a.csv?region=eu-central-1", allow_remote=True).lines == 3
