@@ -17,7 +17,8 @@ Each says which argument or which file and line, must be what, got what, and wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from numbers import Integral
 from typing import Any, ClassVar
@@ -137,6 +138,16 @@ def bad_file(
     where += "" if column is None else f", column {printable(repr(column))}"
     message = f"{printable(file)}{where}{':' if where else ''} {trouble}"
     return SourceError(message, file=str(file), **{unit: line}, column=column, argument=argument, hint=hint)
+
+
+@contextmanager
+def writing(what: str, place: object, hint: str | None = None) -> Iterator[None]:
+    """What the system refuses meanwhile, as a `ResourceError`: `what` cannot be written there."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or printable(error)
+        raise ResourceError(f"cannot write {what} {printable(place)}: {reason}", file=str(place), hint=hint) from error
 
 
 def require_whole(

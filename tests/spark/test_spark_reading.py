@@ -109,7 +109,7 @@ def test_what_cannot_be_counted_is_refused(tmp_path: Path) -> None:
     source = written(orders(3, 60), tmp_path / "orders", "parquet")
     with pytest.raises(SourceError, match="has no column 'skew' for item"):
         read_spark_lines(source, SourceOptions(basket="order", item="skew"))
-    with pytest.raises(SourceError, match="column 'who' must be a number, is none in"):
+    with pytest.raises(SourceError, match="column 'who': must be a number, is none in"):
         read_spark_lines(source, SourceOptions(basket="order", item="sku", position="who"))
     with pytest.raises(SourceError, match="has two values in column 'aisle'"):
         read_spark_lines(source, SourceOptions(basket="order", item="sku", user="aisle"))

@@ -255,7 +255,6 @@ def _sizes(baskets: Baskets) -> BasketSizes:
 
 
 def _warnings(found: CheckResult) -> list[str]:
-    """Sentences on what will be missing or weak."""
     warnings = []
     if not found.categories:
         warnings.append(

@@ -65,7 +65,6 @@ def _pair(names: Catalog, query: int, item: int) -> str:
 
 
 def _show_everything(done: Demo) -> None:
-    """Every table that the demo made."""
     print_text(done.checked.to_text())
     print()
     show_audit(done.plain)

@@ -117,7 +117,6 @@ def labels(
 
 
 def _finish(run: LabelRun, out: Path | None, output: OutputOptions) -> None:
-    """Write the table if a file was named, and print the result."""
     from neatrec.labels.make import write_labels
 
     if out:

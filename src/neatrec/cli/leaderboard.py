@@ -88,13 +88,11 @@ class LeaderboardArguments:
         return {"cut": self.split_cut} if self.split_cut is not None else {}
 
     def part(self, baskets: Baskets) -> Split:
-        """Training and test baskets."""
         from neatrec.data.splits import split_baskets
 
         return split_baskets(baskets, self.split, **self.split_options())
 
     def options(self) -> LeaderboardOptions:
-        """The options of `run_leaderboard`."""
         from neatrec.leaderboard.run import LEVELS, LeaderboardOptions
 
         same = ("protocol", "min_basket", "candidates", "seeds", "seed", "half_life", "device", "threads")
@@ -102,7 +100,6 @@ class LeaderboardArguments:
         return LeaderboardOptions(levels=tuple(self.level or LEVELS), strata=parse_strata(self.strata)[0], **chosen)
 
     def score_files(self) -> dict[str, Path]:
-        """Files of external scores, by name."""
         from neatrec.leaderboard.model_specs import parse_named_file
 
         return dict(parse_named_file(text) for text in self.scores or ())
@@ -190,7 +187,6 @@ def _trained_within(strata: Sequence[str]) -> str:
 
 
 def _over(line: dict[str, Any], statistic: str | None) -> str:
-    """The interval of a model's difference to the best statistic."""
     if line["name"] == statistic:
         return "best statistic"
     found = line["over_best_statistic"]

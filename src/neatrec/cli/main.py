@@ -139,7 +139,6 @@ def exit_code_of(arguments: list[str]) -> int:
 
 
 def _fault(error: BaseException, as_json: bool) -> int:
-    """The sentence for a fault of our own."""
     hint = "This is a fault of neatrec; run again with --verbose for the traceback and report it."
     kind, message = type(error).__name__, printable(error, limit=500)
     return _report(as_json, 1, kind, message, hint, before=f"error: neatrec failed: {kind}: ")

@@ -101,7 +101,6 @@ class EngineArguments:
 
 
 def parse_memory_limit(text: str | None) -> int | None:
-    """The bytes of --memory-limit."""
     try:
         return None if text is None else parse_size(text)
     except ValueError as error:
@@ -142,7 +141,6 @@ def output_file(path: Path | None, endings: tuple[str, ...], source: str) -> Pat
 
 
 def _is_read(path: Path, source: str) -> bool:
-    """Whether SOURCE would read `path`."""
     if not path.exists():
         return False
     try:
@@ -243,7 +241,6 @@ def _parameters_of(group: Any) -> list[inspect.Parameter]:
 
 
 def _built(group: Any, values: dict[str, Any]) -> Any:
-    """The group with its fields taken out of `values`."""
     hints = get_type_hints(group)
     chosen = {}
     for entry in fields(group):

@@ -337,7 +337,6 @@ def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
 
 
 def _whole(table: pa.Table, name: str) -> npt.NDArray[Any]:
-    """A column of codes."""
     column = _column(table, name)
     if not pa.types.is_integer(column.type) or column.null_count:
         raise ParameterError(f"column {printable(name)!r} must hold whole numbers, got {column.type}")

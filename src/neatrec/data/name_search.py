@@ -77,7 +77,6 @@ class NameSearch:
         return found
 
     def _owners(self, trigram: int) -> npt.NDArray[np.int32]:
-        """The names that have it."""
         return self.owners[self.start[trigram] : self.start[trigram + 1]]
 
     def _similarity(self, words: str, code: int) -> float:

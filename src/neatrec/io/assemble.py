@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -244,12 +244,17 @@ def _refuse_shared_baskets(connection: Any, columns: Columns) -> None:
             f"SELECT basket, {value}, other_{value} FROM basket WHERE {value} <> other_{value} ORDER BY basket LIMIT 1"
         ).fetchall()
         if mixed:
-            basket, one, other = (printable(repr(part), 60) for part in mixed[0])
-            raise SourceError(
-                f"basket {basket} has two values in column {printable(repr(name))}: {one} and {other}",
-                column=name,
-                hint=f"Basket ids must be unique over users, shops and days; or leave the {role} column out.",
-            )
+            raise shared_basket(mixed[0], role, name)
+
+
+def shared_basket(found: Iterable[Any], role: str, column: str | None) -> SourceError:
+    """The error for a basket with two values of what can have one only: `found` are its id and the values."""
+    basket, one, other = (printable(repr(part), 60) for part in found)
+    return SourceError(
+        f"basket {basket} has two values in column {printable(repr(column))}: {one} and {other}",
+        column=column,
+        hint=f"Basket ids must be unique over users, shops and days; or leave the {role} column out.",
+    )
 
 
 def _refuse_flat_positions(connection: Any, columns: Columns) -> None:

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN, string_array
-from neatrec.errors import ResourceError, SourceError
+from neatrec.errors import SourceError, bad_file, writing
 from neatrec.io.assemble import BasketSink, CollectedLines, Taken, assemble, bought_items
 from neatrec.io.columns import Columns
 from neatrec.io.duckdb_session import ReadContext, described, in_database, rows_in, workspace
@@ -125,26 +125,16 @@ def import_baskets(
     """
     source, options = resolve_options(str(source), options or SourceOptions())
     folder = Path(folder)
-    try:
-        with _locked(folder):
-            before = _read_manifest(folder) if is_store(str(folder)) else None
-            _remove_leftovers(folder, before)
-            if before is not None and is_store(source) and folder.samefile(source):
-                raise SourceError(f"{printable(source)} cannot be imported into itself", file=source)
-            sink = BasketSink(partial(_write_part, folder=folder, before=before), folder)
-            part, schema = take_source(
-                source,
-                options,
-                sink,
-                lambda baskets: read_frame(*as_frames(baskets), sink, source, nested=False),
-            )
-            return _commit(folder, before, part, schema, replace_old=replace)
-    except OSError as error:
-        raise ResourceError(
-            f"cannot write the basket store {printable(folder)}: {error.strerror or printable(error)}",
-            file=str(folder),
-            hint="The store is as it was before.",
-        ) from error
+    with writing("the basket store", folder, "The store is as it was before."), _locked(folder):
+        before = _read_manifest(folder) if is_store(str(folder)) else None
+        _remove_leftovers(folder, before)
+        if before is not None and is_store(source) and folder.samefile(source):
+            raise bad_file(source, "cannot be imported into itself")
+        sink = BasketSink(partial(_write_part, folder=folder, before=before), folder)
+        part, schema = take_source(
+            source, options, sink, lambda baskets: read_frame(*as_frames(baskets), sink, source, nested=False)
+        )
+        return _commit(folder, before, part, schema, replace_old=replace)
 
 
 def take_store(source: str, options: SourceOptions, sink: BasketSink[Taken]) -> Taken:
@@ -204,11 +194,8 @@ def _locked(folder: Path) -> Iterator[None]:
     if folder.exists() and not is_store(str(folder)):
         others = sorted(file.name for file in folder.iterdir() if not OUR_FILES.fullmatch(file.name))
         if others:
-            raise SourceError(
-                f"{printable(folder)} is not a basket store: it holds {printable(others[0])}",
-                file=str(folder),
-                hint="Name a new or empty folder.",
-            )
+            trouble = f"is not a basket store: it holds {printable(others[0])}"
+            raise bad_file(folder, trouble, hint="Name a new or empty folder.")
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("w") as handle:
         try:
@@ -259,10 +246,10 @@ def _require_same(schema: StoreSchema, known: StoreSchema, source: str, folder: 
         if here != there:
             shown = [", ".join(v) or "none" if isinstance(v, tuple) else "yes" if v else "no" for v in (here, there)]
             what = {"roles": "columns", "named": "item names", "nested": "nested category names"}.get(name, name)
-            raise SourceError(
-                f"{printable(source)} does not fit the store {printable(folder)}: its {what} are "
-                f"{printable(shown[0])}, those of the store {printable(shown[1])}",
-                file=source,
+            raise bad_file(
+                source,
+                f"does not fit the store {printable(folder)}: its {what} are {printable(shown[0])}, those of the store "
+                f"{printable(shown[1])}",
                 hint="Name the same columns in every import.",
             )
 
@@ -406,11 +393,8 @@ def _read_manifest(folder: Path) -> StoreManifest:
     try:
         about = json.loads(file.read_text())
         if about["format"] != FORMAT_VERSION:
-            raise SourceError(
-                f"{printable(folder)} has store format {printable(repr(about['format']))}, this version reads "
-                f"{FORMAT_VERSION}",
-                file=str(file),
-            )
+            found = printable(repr(about["format"]))
+            raise bad_file(folder, f"has store format {found}, this version reads {FORMAT_VERSION}")
         schema: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in about["schema"].items()}
         parts = [
             StorePart(
@@ -432,8 +416,5 @@ def _verify(folder: Path, file: StoreFile) -> None:
     except OSError as error:
         raise unreadable(path, error) from error
     if digest != file.sha256:
-        raise SourceError(
-            f"{printable(path)} is damaged: its hash is not the one in {MANIFEST}",
-            file=str(path),
-            hint="Restore it from a copy, or import the orders into a new folder.",
-        )
+        hint = "Restore it from a copy, or import the orders into a new folder."
+        raise bad_file(path, f"is damaged: its hash is not the one in {MANIFEST}", hint=hint)

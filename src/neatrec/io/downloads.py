@@ -14,11 +14,11 @@ from urllib.parse import unquote, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 from uuid import uuid4
 
-from neatrec.errors import SourceError
+from neatrec.errors import SourceError, writing
 from neatrec.io.addresses import ANSWER_SECONDS, Address, in_time
 from neatrec.io.files import ENDINGS, SourceFile, is_passed_over, open_file
 from neatrec.io.options import SourceOptions
-from neatrec.io.tables import space_in
+from neatrec.io.tables import TMPDIR
 from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
@@ -98,11 +98,11 @@ def _from_s3(address: Address, folder: Path) -> list[SourceFile]:
 def _saved(stream: Any, name: str, folder: Path) -> tuple[Path, int]:
     """What `stream` holds, in `folder`, and how many bytes it has; `name` decides where the first bytes do not."""
     path = folder / f"{uuid4().hex}-{Path(name).name[-100:]}"
-    with space_in(folder):
+    with writing("into", folder, TMPDIR):
         out = path.open("wb")
     with out:
         while block := stream.read(CHUNK):
-            with space_in(folder):
+            with writing("into", folder, TMPDIR):
                 out.write(block)
     return path, path.stat().st_size
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from neatrec.errors import ResourceError, SourceError
 from neatrec.io.options import SourceOptions
-from neatrec.io.tables import InputTable, SqlColumn
+from neatrec.io.tables import TMPDIR, InputTable, SqlColumn
 from neatrec.memory import total_memory
 from neatrec.text import first_line, printable
 
@@ -49,7 +49,7 @@ def workspace(inside: Path | None = None) -> Iterator[Path]:
     except OSError as error:
         raise ResourceError(
             f"there is no folder for temporary files: {error.strerror or printable(error)}",
-            hint="TMPDIR says where temporary files go.",
+            hint=TMPDIR,
         ) from error
     with folder as name:
         yield Path(name).resolve()
@@ -111,9 +111,8 @@ def lock(connection: Any, folder: Path, paths: Sequence[str] = ()) -> None:
 
 
 def _where_space_is_needed(folder: Path) -> str:
-    """The hint that names the folder of temporary files."""
     if folder.parent == Path(tempfile.gettempdir()).resolve():
-        return "TMPDIR says where temporary files go."
+        return TMPDIR
     return f"Free some space in {printable(folder.parent)}, where temporary files went."
 
 
@@ -133,7 +132,7 @@ def explained(table: InputTable) -> Iterator[None]:
         raise ResourceError(
             f"{printable(table.shown)} needs more memory or temporary disk than there is: {first_line(error)}",
             file=table.shown,
-            hint="TMPDIR says where temporary files go.",
+            hint=TMPDIR,
         ) from error
     except (duckdb.Error, UnicodeDecodeError) as error:
         if re.search(DISK_FULL, str(error)):

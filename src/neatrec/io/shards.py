@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog, string_array
-from neatrec.errors import BundleError, ResourceError, require_whole
+from neatrec.errors import BundleError, require_whole, writing
 from neatrec.io.assemble import LINES_OF_BASKETS, BasketSink, CollectedLines, attribute_of, coded
 from neatrec.io.duckdb_session import memory_limits, rows_in
 from neatrec.io.options import SourceOptions
@@ -107,17 +107,11 @@ def cut_shards(
     def fitting(lines: int) -> int:
         return min(shard_lines, max(1, lines // at_least))
 
-    try:
+    with writing("shards into", folder, "Free some space on the disk, or write the bundle elsewhere."):
         folder.mkdir(parents=True, exist_ok=True)
         limits = [memory] if memory else memory_limits(MEMORY)
         sink = BasketSink(lambda collected: _cut(collected, folder, fitting(collected.lines)), folder, limits)
         return take_source(source, options, sink, lambda baskets: write_shards(baskets, folder, fitting(baskets.lines)))
-    except OSError as error:
-        raise ResourceError(
-            f"cannot write shards into {printable(folder)}: {printable(error)}",
-            file=str(folder),
-            hint="Free some space on the disk, or write the bundle elsewhere.",
-        ) from error
 
 
 def write_shards(baskets: Baskets, folder: Path, shard_lines: int = SHARD_LINES) -> ShardFolder:

@@ -14,9 +14,9 @@ from neatrec.cooccurrence.counts import MAX_BASKET_PAIRS, Int64
 from neatrec.cooccurrence.spark.lines import SparkLines, as_parts, data_frame
 from neatrec.cooccurrence.spark.session import connect, translated_errors
 from neatrec.data.catalog import Catalog, string_array
-from neatrec.errors import SourceError, must_be
+from neatrec.errors import SourceError, bad_file, must_be
 from neatrec.io import SourceOptions
-from neatrec.io.assemble import GUEST
+from neatrec.io.assemble import GUEST, shared_basket
 from neatrec.io.columns import missing_column
 from neatrec.io.items import ItemTable, ItemTexts, build_catalog
 from neatrec.io.read import resolve_options
@@ -174,18 +174,11 @@ def _refuse_bad_rows(session: Any, source: str, options: SourceOptions) -> None:
     files = sorted(by_file.collect(), key=lambda row: str(row["file"]))
     for row in files:
         if not row["whole"]:
-            raise SourceError(
-                f"{printable(row['file'] or source)} has no line with a basket and an item",
-                file=row["file"],
-                hint=f"Does it have the columns {options.basket} and {options.item}? Leave it out, or correct it.",
-            )
+            hint = f"Does it have the columns {options.basket} and {options.item}? Leave it out, or correct it."
+            raise bad_file(row["file"] or source, "has no line with a basket and an item", hint=hint)
         if options.position and row["unplaced"]:
-            raise SourceError(
-                f"{printable(row['file'] or source)}: column {printable(repr(options.position))} must be a number, is "
-                f"none in {plural(int(row['unplaced']), 'row')}",
-                file=row["file"],
-                column=options.position,
-            )
+            trouble = f"must be a number, is none in {plural(int(row['unplaced']), 'row')}"
+            raise bad_file(row["file"] or source, trouble, column=options.position)
     lost = sum(int(row["rows"]) - int(row["whole"]) for row in files)
     if lost:
         log.info("left out: %s (no basket or item id)", f"{lost:,}")
@@ -194,12 +187,7 @@ def _refuse_bad_rows(session: Any, source: str, options: SourceOptions) -> None:
 def _refuse_shared(sizes: Any, options: SourceOptions) -> None:
     mixed = sizes.where("one <> other").orderBy("basket").limit(1).collect() if options.user else []
     if mixed:
-        basket, one, other = (printable(repr(mixed[0][name]), 60) for name in ("basket", "one", "other"))
-        raise SourceError(
-            f"basket {basket} has two values in column {printable(repr(options.user))}: {one} and {other}",
-            column=options.user,
-            hint="Basket ids must be unique over users, shops and days; or leave the user column out.",
-        )
+        raise shared_basket((mixed[0][name] for name in ("basket", "one", "other")), "user", options.user)
 
 
 def _catalog(session: Any, source: str, options: SourceOptions, lines: Any) -> tuple[Catalog, dict[str, int], Int64]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from neatrec.errors import ResourceError, SourceError, bad_file, must_be
+from neatrec.errors import SourceError, bad_file, must_be, writing
 from neatrec.io.csv_text import CsvText, prepare_csv
 from neatrec.io.files import DATABASE_KINDS, SourceFile, unreadable
 from neatrec.io.options import SourceOptions
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_LINE = 16_000_000
+TMPDIR = "TMPDIR says where temporary files go."
 ROW = '"neatrec: number of the row"'  # in SQL; tables may have columns called row_number and the like
 KINDS = {
     "text": re.compile(r"VARCHAR|ENUM\(.*|JSON", re.DOTALL),
@@ -176,7 +177,7 @@ def spooled(shown: str, reader: pa.RecordBatchReader, folder: Path) -> tuple[int
     schema = pa.schema([field.with_type(plain.get(i, field.type)) for i, field in enumerate(reader.schema)])
     target, rows = folder / f"rows-{uuid4().hex}.parquet", 0
     try:
-        with space_in(folder), pq.ParquetWriter(target, schema) as writer:
+        with writing("into", folder, TMPDIR), pq.ParquetWriter(target, schema) as writer:
             for batch in reader:
                 columns = [column.storage if i in plain else column for i, column in enumerate(batch.columns)]
                 writer.write_batch(pa.record_batch(columns, schema=schema))
@@ -189,20 +190,7 @@ def spooled(shown: str, reader: pa.RecordBatchReader, folder: Path) -> tuple[int
     return rows, InputTable(shown, tuple(schema.names), parquet=target)
 
 
-@contextmanager
-def space_in(folder: Path) -> Iterator[None]:
-    """An error of ours where `folder` is full."""
-    try:
-        yield
-    except OSError as error:
-        raise ResourceError(
-            f"cannot write into {printable(folder)}: {error.strerror or printable(error)}",
-            hint="TMPDIR says where temporary files go.",
-        ) from error
-
-
 def _arrow_table(file: SourceFile, folder: Path) -> InputTable:
-    """The table of an Arrow file or stream."""
     import pyarrow as pa
 
     @contextmanager

@@ -76,7 +76,6 @@ def _line_tables(source: str, files: Sequence[SourceFile], folder: Path, options
 
 
 def _list_tables(files: Sequence[SourceFile], folder: Path, options: SourceOptions) -> list[InputTable]:
-    """The tables of files with one basket per line."""
     if options.basket or options.item:
         raise must_be("basket_per_line", "given without `basket` and `item`: its lines have no columns", True)
     tables = []
@@ -96,7 +95,6 @@ def _list_tables(files: Sequence[SourceFile], folder: Path, options: SourceOptio
 
 
 def _catalogue_tables(options: SourceOptions, folder: Path) -> list[InputTable]:
-    """The catalogue, where one is named."""
     if options.catalog is None:
         return []
     if not isinstance(options.catalog, Path):
@@ -183,7 +181,6 @@ def default_rejects(source: str) -> Path:
 
 
 def create_lines(connection: Any, columns: Columns) -> None:
-    """The empty table `line`."""
     fields = ["basket VARCHAR", "item VARCHAR", "position DOUBLE", "customer VARCHAR", "moment BIGINT"]
     fields += [f"a{i} VARCHAR" for i in range(len(columns.attributes))]
     connection.execute(f"CREATE TABLE line ({', '.join(fields)}, status UTINYINT)")

@@ -93,7 +93,6 @@ def write_report(
 
 
 def leaderboard_tables(result: LeaderboardResult, name: str = "") -> LeaderboardTables:
-    """The tables of a leaderboard."""
     words = {level: level_text(result.task.labels, level) for level in result.options.levels}
     facts = {spec.name: ModelFacts(spec.kind, *result.cost(spec.name)) for spec in result.model_specs}
     return LeaderboardTables(result.evaluation.results, facts, words, name)

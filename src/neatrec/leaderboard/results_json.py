@@ -125,7 +125,6 @@ def _model(leaderboard: LeaderboardResult, result: LevelResult, model: ModelSumm
 
 
 def _measures(model: ModelSummary) -> dict[str, Any]:
-    """Means and intervals."""
     return {**by_metric(model.mean), "ci": by_metric({name: (model.low[name], model.high[name]) for name in model.low})}
 
 

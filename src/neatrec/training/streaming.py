@@ -11,7 +11,7 @@ from pathlib import Path
 from neatrec.bundle.folder import BundleFolder, remove
 from neatrec.data.baskets import Baskets, MaskedShards
 from neatrec.data.splits import uniform_of_ids
-from neatrec.errors import ResourceError
+from neatrec.errors import ResourceError, writing
 from neatrec.io import SourceOptions
 from neatrec.io.read import log_dropped
 from neatrec.io.shards import SHARD_LINES, ShardFolder, cut_shards, open_shards
@@ -89,13 +89,9 @@ def _clear_folder(folder: Path) -> None:
             hint="Move it, or write the bundle elsewhere.",
         )
     remove(folder)
-    try:
+    with writing("shards into", folder):
         folder.mkdir(parents=True)
         marker.touch()
-    except OSError as error:
-        raise ResourceError(
-            f"cannot write shards into {printable(folder)}: {printable(error)}", file=str(folder)
-        ) from error
 
 
 def shards_of(bundle: Path) -> Path:

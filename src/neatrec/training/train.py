@@ -59,7 +59,6 @@ class ModelChoice:
         )
 
     def make(self) -> Model:
-        """The model, not yet fitted."""
         from neatrec.models.parameters import parse_settings
 
         if self.model is None:
@@ -331,7 +330,6 @@ def _check(model: Model, run: Run, read: Callable[[], Baskets] | StreamOptions, 
 def _open_baskets(
     read: Callable[[], Baskets] | StreamOptions, out: Path, synchronizer: Synchronizer | None
 ) -> Iterator[BasketStream]:
-    """All baskets, or a stream of their shards while the block runs."""
     if isinstance(read, StreamOptions):
         with read.shards(out, synchronizer) as shards:
             yield shards
@@ -340,7 +338,6 @@ def _open_baskets(
 
 
 def _split(baskets: BasketStream, options: TrainOptions) -> tuple[BasketStream, BasketStream]:
-    """(train, validation)."""
     share, seed = options.validation_share, options.seed
     if isinstance(baskets, Baskets):
         return validation_split(baskets, share=share, seed=seed)
