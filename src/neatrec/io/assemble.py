@@ -54,18 +54,17 @@ class CollectedLines:
         return {**self.dropped, **repeated}
 
     def baskets(self, lines: str, first: int, end: int) -> dict[str, Any]:
-        """What `Baskets` takes for baskets number `first` to `end` of the rows in `lines` (SQL: basket, item, place):
-        sorted by id, lines by position then item."""
-        numbers = [first, end]
+        """What `Baskets` takes for baskets number `first` to `end`, whose lines (basket, item, place) stand in `lines`
+        (SQL): sorted by id, lines by position then item."""
         rows = self.context.connection.execute(
-            f"SELECT basket, item FROM {lines} WHERE basket >= ? AND basket < ? ORDER BY basket, place, item", numbers
+            f"SELECT basket, item FROM {lines} ORDER BY basket, place, item"
         ).fetchnumpy()
         return {
             "catalog": self.catalog,
             "items": np.asarray(rows["item"], dtype=np.int32),
             "offsets": np.searchsorted(np.asarray(rows["basket"]), np.arange(first, end + 1)),
             "ordered": self.columns.position is not None,
-            **_basket_columns(self.context.connection, self.columns, numbers),
+            **_basket_columns(self.context.connection, self.columns, [first, end]),
         }
 
 

@@ -155,7 +155,7 @@ def _cut(collected: CollectedLines, folder: Path, shard_lines: int) -> ShardFold
     ).fetchall()
     sizes = []
     for number, (first, end) in enumerate(ranges):
-        shard = Baskets(**collected.baskets("cart", first, end))
+        shard = Baskets(**collected.baskets(f"cart WHERE basket >= {first} AND basket < {end}", first, end))
         _write(shard, folder, number)
         sizes.append((len(shard), shard.lines))
     ordered, source = collected.columns.position is not None, collected.context.source
