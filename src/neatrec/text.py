@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 
@@ -97,6 +98,17 @@ def parse_size(text: str) -> int:
     if float(number) >= 1e15:
         raise ValueError(f"too large a size: {printable(text)}")
     return int(float(number) * (1024 if binary else 1000) ** " kmgt".index(unit.lower() if unit else " "))
+
+
+def parse_moment(text: str) -> int:
+    """Microseconds since 1970 of a date or time in ISO 8601; without a zone it is UTC.
+
+    >>> parse_moment("1970-01-02"), parse_moment("1970-01-01T01:00:00+01:00")
+    (86400000000, 0)
+    """
+    moment = datetime.fromisoformat(text)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 def show_size(size: float) -> str:

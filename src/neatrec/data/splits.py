@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from neatrec.data.baskets import Baskets, BasketStream, as_shards
 from neatrec.errors import LeakError, ParameterError, must_be, must_be_one_of, require_whole
-from neatrec.text import plural, printable
+from neatrec.text import parse_moment, plural, printable
 
 METHODS = ("half", "time", "random")
 Mask = npt.NDArray[np.bool_]
@@ -177,8 +177,6 @@ def _microseconds(cut: datetime | date | str | int) -> int:
     if isinstance(cut, int | np.integer) and not isinstance(cut, bool):
         return int(cut)
     try:
-        moment = datetime.fromisoformat(cut.isoformat() if isinstance(cut, date) else str(cut))
+        return parse_moment(cut.isoformat() if isinstance(cut, date) else str(cut))
     except ValueError as error:
         raise must_be("cut", "a date or time such as 2017-05-31", cut) from error
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return round((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1_000_000)

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from neatrec.errors import InputError, ParameterError, SourceError, bad_file, did_you_mean, must_be, must_be_one_of
 from neatrec.io.addresses import is_address, is_address_as_path
-from neatrec.text import printable
+from neatrec.text import parse_moment, printable
 
 if TYPE_CHECKING:
     from neatrec.data.baskets import Baskets
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 COLUMNS, ROWS, PLACE = "Columns of SOURCE", "Rows of SOURCE", "Databases and addresses"
 
 
@@ -172,18 +171,11 @@ def options_from(options: SourceOptions | None, columns: dict[str, Any]) -> Sour
 
 
 def microseconds(argument: str, text: str) -> int:
-    """A date or time in ISO 8601 as microseconds since 1970; without a zone it is UTC.
-
-    >>> microseconds("since", "1970-01-02")
-    86400000000
-    """
+    """`text` as microseconds since 1970."""
     try:
-        moment = datetime.fromisoformat(text)
+        return parse_moment(text)
     except (ValueError, TypeError) as error:
         raise must_be(argument, "a date such as 2024-01-31 or 2024-01-31T12:00", text) from error
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-    gap = moment - EPOCH
-    return (gap.days * 86_400 + gap.seconds) * 1_000_000 + gap.microseconds
 
 
 def bad_rows_allowed(limit: str | int, rows: int) -> int:
