@@ -162,7 +162,7 @@ def test_new_pairs_are_those_that_the_version_before_did_not_have(store: TestCli
 
 def test_without_a_version_before_new_is_refused(client: TestClient) -> None:
     answer = client.get("/v1/pairs?sort=new")
-    assert answer.status_code == 422
+    assert answer.status_code == 404
     assert "no earlier version" in answer.json()["error"]["message"]
     assert client.get("/v1/pairs").json()["pairs"][0]["new"] is None
     assert "new ones only" not in client.get("/pairs").text

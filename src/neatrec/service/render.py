@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from neatrec.service.answers import Answered
 from neatrec.service.loaded_bundle import LoadedBundle
-from neatrec.service.problems import bad
+from neatrec.service.problems import Problem
 from neatrec.service.schemas import PairFilters, PairsQuery
 from neatrec.service.snapshot import Rendered
 from neatrec.serving import FOOTER, PairEvidence
@@ -140,7 +140,8 @@ def pair_filter(bundle: LoadedBundle, query: PairFilters) -> PairSelection:
     """What a caller asked for, looked up in the bundle."""
     if query.sort == "new" and bundle.pairs.earlier is None:
         hint = "Serve a store to which `neatrec publish` has published twice."
-        raise bad("sort", "strength, customers or sure: no earlier version is there", query.sort, hint=hint)
+        message = "`sort` must be strength, customers or sure: no earlier version is there, got 'new'"
+        raise Problem(404, "ParameterError", message, hint=hint, argument="sort")
     left, right = (None if name is None else bundle.in_category(name) for name in (query.category, query.with_category))
     return PairSelection(left, right, None if query.q is None else bundle.search.holding(query.q))
 
