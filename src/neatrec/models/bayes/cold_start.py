@@ -17,6 +17,8 @@ from neatrec.models.bayes.similarity import Vectors, similar_vectors
 
 Codes = npt.NDArray[np.integer[Any]]
 Scores = npt.NDArray[np.floating[Any]]
+ScoresOf = Callable[[npt.NDArray[np.int32], npt.NDArray[np.int32]], Scores]
+"""From queries and items to the scores of these pairs by each ranking, (rankings, pairs)."""
 
 STAND_INS = 10
 """Items that stand in for another one by their names, and as many by their vectors."""
@@ -27,6 +29,8 @@ OWN_WEIGHT = 1.0
 NEW_DISCOUNT, CATEGORY_WEIGHT, TRUST_POWER = 1.5, 0.25, 8
 """Scores of new items as answers are divided by the first, and times the weight of their stand-ins, at most 1, or the
 second, where only their category is known, to the power of the third: stand-ins that are hardly similar cost hits."""
+MIXED_PAIRS = 100_000
+"""Pairs that stand-ins are asked for at a time: each becomes up to twenty, or two hundred with a new answer."""
 RELIABLE = 5.0
 """Purchases at which a stand-in has half of its weight."""
 
@@ -128,22 +132,21 @@ class StandIns:
             scores[each[bought], queries[bought]] = own[bought]
         return scores
 
-    def pairs(
-        self,
-        scores_of: Callable[[npt.NDArray[np.int32], npt.NDArray[np.int32]], Scores],
-        queries: npt.NDArray[np.int32],
-        items: npt.NDArray[np.int32],
-    ) -> Scores:
+    def pairs(self, scores_of: ScoresOf, queries: npt.NDArray[np.int32], items: npt.NDArray[np.int32]) -> Scores:
         """The scores of pairs by each ranking, (rankings, pairs), from a function that knows no stand-ins."""
         mixed = np.flatnonzero(self.mixed[queries] | self.new[items])
-        if 0 < len(mixed) < len(queries):  # the others are spared the longer way
-            plain = np.delete(np.arange(len(queries)), mixed)
-            own, mixture = (self.pairs(scores_of, queries[part], items[part]) for part in (plain, mixed))
-            scores = np.empty((len(own), len(queries)))
-            scores[:, plain], scores[:, mixed] = own, mixture
-            return scores
         if not len(mixed):
             return scores_of(queries, items)
+        plain = np.delete(np.arange(len(queries)), mixed)  # spared the longer way
+        own = scores_of(queries[plain], items[plain])
+        scores = np.empty((len(own), len(queries)))
+        scores[:, plain] = own
+        for first in range(0, len(mixed), MIXED_PAIRS):
+            part = mixed[first : first + MIXED_PAIRS]
+            scores[:, part] = self._mixed_pairs(scores_of, queries[part], items[part])
+        return scores
+
+    def _mixed_pairs(self, scores_of: ScoresOf, queries: npt.NDArray[np.int32], items: npt.NDArray[np.int32]) -> Scores:
         pair, query, share = _expanded(self.of_query, queries)
         inner, item, item_share = _expanded(self.of_answer, items[pair])
         query, pair = query[inner], pair[inner]
