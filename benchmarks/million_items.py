@@ -3,12 +3,12 @@
     python -m benchmarks.million_items [--baskets 10000000] [--items 1000000] [--limit 6GiB] [--threads 2]
         [--pairs-per-basket 2] [--rank 64] [--fit 500000 1000000] [--folder DIR] [--unlimited] [--no-save]
 
-Simulated baskets, saved. For each size a process of its own loads them as a stream, fits `bayes` (`--engine disk`, at
-most two pairs per basket, 64 factors) and writes the approximate table (`--ann`) in parts. The system refuses it more
-memory than the limit (RLIMIT_DATA); its peak is the resident memory, sampled fifty times per second. Sizes of `--fit`
-have as many items per basket as the last run; what they took is fitted by `benchmarks.scaling_model` and asked for the
-last run before that starts. NumPy, SciPy, Numba, PyArrow and safetensors are enough. What is done in FOLDER is not done
-again.
+Simulated baskets, saved. For each size a process loads them as a stream and fits `bayes` (`--engine disk`, at most two
+pairs per basket, 64 factors), and another one writes the approximate table (`--ann`) in parts. The system refuses each
+more memory than the limit (RLIMIT_DATA); its peak is the resident memory, sampled fifty times per second. Sizes of
+`--fit` have as many items per basket as the last run; what they took is fitted by `benchmarks.scaling_model` and asked
+for the last run before that starts. NumPy, SciPy, Numba, PyArrow and safetensors are enough. What is done in FOLDER is
+not done again.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ def parts_of(folder: Path) -> list[Any]:
     return [replace(whole.select(np.arange(*cut)), attributes={}) for cut in pairwise(cuts)]
 
 
-def trained(folder: Path, limit: int, threads: int, pairs: float, rank: int, enforced: bool) -> Row:
-    """Fit and table of the baskets in `folder`: seconds and peak memory of each."""
+def stage(name: str, folder: Path, limit: int, threads: int, pairs: float, rank: int, enforced: bool) -> Row:
+    """One of STAGES of the baskets in `folder`, the table of the model that `fit` left there: seconds, peak memory."""
+    from neatrec.bundle import load_bundle, save_bundle, stream_hash
     from neatrec.cooccurrence import counting_engine
     from neatrec.models import Run, make_model
     from neatrec.serving import save_indexed
@@ -65,56 +66,61 @@ def trained(folder: Path, limit: int, threads: int, pairs: float, rank: int, enf
 
     few = supermarket(baskets=3_000, items=300, seed=1).baskets
     small = make_model("bayes").fit(few, Run(rng=0, device="cpu"))
-    shards = parts_of(folder)
-    baskets = sum(map(len, shards))
-    if enforced:
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-    lines = sum(shard.lines for shard in shards)
-    found: Row = {"baskets": baskets, "items": len(shards[0].catalog), "lines": lines}
-
-    def stage(name: str, work: Any) -> Any:
-        cpu = time.process_time()
-        cost: Measured[Any] = measured(work)
-        found[name] = {
-            "cpu": round(time.process_time() - cpu, 1),
-            "wall": round(cost.seconds, 1),
-            "peak_mib": round(cost.peak_mb),
-        }
-        print(name, found[name], file=sys.stderr, flush=True)
-        return cost.result
-
+    shards, fitted = parts_of(folder), folder / "model"
     with tempfile.TemporaryDirectory(dir=folder) as place, counting_engine("disk", int(limit * COUNTING_SHARE)):
         bundle = Path(place) / "bundle"
         save_indexed(small, bundle, few, seed=0, ann=True, device="cpu")  # loads the compiled code
-        model = make_model("bayes", max_pairs=int(pairs * baskets), rank=rank)
-        stage("fit", lambda: model.fit(shards, Run(rng=0, device="cpu", threads=threads)))
+        if enforced:
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+        baskets = sum(map(len, shards))
+        fresh = make_model("bayes", max_pairs=int(pairs * baskets), rank=rank)
+        model = fresh if name == "fit" else load_bundle(fitted)
 
-        def write() -> Any:
+        def work() -> Any:
+            if name == "fit":
+                return model.fit(shards, Run(rng=0, device="cpu", threads=threads))
             return save_indexed(model, bundle, shards, seed=0, ann=True, threads=threads, device="cpu")
 
-        about = stage("table", write).notes["topk"]
+        cpu = time.process_time()
+        cost: Measured[Any] = measured(work)
+        cpu = time.process_time() - cpu
+        found: Row = {name: {"cpu": round(cpu, 1), "wall": round(cost.seconds, 1), "peak_mib": round(cost.peak_mb)}}
+        print(name, found[name], file=sys.stderr, flush=True)
+        if name == "fit":
+            save_bundle(model, fitted, baskets_hash=stream_hash(shards), seed=0)
+            lines = sum(shard.lines for shard in shards)
+            found |= {"baskets": baskets, "items": len(shards[0].catalog), "lines": lines}
+            return {**found, "pairs": model.fit_info()["pairs"]}
+        about = cost.result.notes["topk"]
         sizes = {file.name: file.stat().st_size for file in (bundle / "topk").iterdir()}
-    found |= {"pairs": model.fit_info()["pairs"], "evidence": about["evidence"]["pairs"], "answers": about["answers"]}
-    return {**found, "recall": about["recall"], "table_mib": round(sum(sizes.values()) / 2**20)}
+    found |= {"evidence": about["evidence"]["pairs"], "answers": about["answers"], "recall": about["recall"]}
+    return {**found, "table_mib": round(sum(sizes.values()) / 2**20)}
 
 
 def one(folder: Path, baskets: int, items: int, options: argparse.Namespace) -> Row:
-    """The row of one size, in fresh processes; kept in `folder`."""
-    kept = folder / f"{baskets}-{items}.json"
-    if not kept.exists():
-        shards, enforced = folder / f"{baskets}-{items}", int(not options.unlimited)
-        for words in (
-            ["simulate", shards, baskets, items],
-            ["train", shards, options.limit, options.threads, options.pairs_per_basket, options.rank, enforced],
-        ):
-            command = [sys.executable, "-m", "benchmarks.million_items", "--worker", *map(str, words)]
-            # Arrow's own pool keeps what it has freed, which the limit would count
-            environment = {**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    """The row of one size, each stage in a fresh process; kept in `folder`."""
+    shards = folder / f"{baskets}-{items}"
+    how = [options.limit, options.threads, options.pairs_per_basket, options.rank, int(not options.unlimited)]
+    # Arrow's own pool keeps what it has freed, which the limit would count
+    environment = {**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    row: Row = {}
+    for name, words in {"simulate": [baskets, items], **dict.fromkeys(STAGES, how)}.items():
+        kept = folder / f"{baskets}-{items}-{name}.json"
+        if not kept.exists():
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks.million_items",
+                "--worker",
+                name,
+                str(shards),
+                *map(str, words),
+            ]
             done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False, env=environment)
             if done.returncode:
-                sys.exit(f"{words[0]} of {baskets:,} baskets failed")
-        kept.write_text(done.stdout.splitlines()[-1])
-    row: Row = json.loads(kept.read_text())
+                sys.exit(f"{name} of {baskets:,} baskets failed")
+            kept.write_text(done.stdout.splitlines()[-1])
+        row |= json.loads(kept.read_text())
     return row
 
 
@@ -174,7 +180,8 @@ def worker(what: str, folder: str, *rest: str) -> None:
     from neatrec.text import parse_size
 
     limit, threads, pairs, rank, enforced = rest
-    print(json.dumps(trained(Path(folder), parse_size(limit), int(threads), float(pairs), int(rank), enforced == "1")))
+    how = parse_size(limit), int(threads), float(pairs), int(rank), enforced == "1"
+    print(json.dumps(stage(what, Path(folder), *how)))
 
 
 if __name__ == "__main__":
