@@ -17,7 +17,7 @@ from scipy import sparse
 from helpers.toyshop import toy_baskets, toy_catalog
 from neatrec.cooccurrence import CountOptions, PairBlock, count
 from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog
+from neatrec.data.catalog import UNKNOWN, Catalog
 from neatrec.models import Run, make_model
 from neatrec.models.bayes import Bayes, similarity
 from neatrec.models.bayes.counting import FeatureOptions, PairCollector
@@ -280,6 +280,21 @@ def test_compiled_neighbours_equal_the_cosines() -> None:
             cosine[row][~kept[row]] <= max(similarity.MIN_NAME_COSINE, np.sqrt(similar[row][kept[row]].min()))
         ).all()
         assert kept[row].sum() <= similarity.NEIGHBOURS
+
+
+def test_neighbours_are_the_nearest_vectors_and_the_item_itself() -> None:
+    unit = unit_vectors(np.random.default_rng(3).standard_normal((70, 5)).astype(np.float32))
+    unit[30:60] = unit[30]  # more than there are places for
+    category = np.where(np.arange(70) < 65, 0, UNKNOWN).astype(np.int32)
+    found = vector_neighbours(unit, category).toarray()
+    assert np.array_equal(np.diag(found), np.ones(70))
+    assert ((found > 0).sum(axis=1)[:65] <= similarity.NEIGHBOURS).all()
+    assert np.array_equal(found[65:], np.eye(70)[65:])
+    cosine = unit @ unit.T
+    for row in range(30):
+        others = np.sort(cosine[row, :65][np.arange(65) != row])[::-1][: similarity.NEIGHBOURS - 1]
+        mine = np.sort(found[row][np.arange(70) != row])[::-1][: similarity.NEIGHBOURS - 1]
+        np.testing.assert_allclose(mine, np.where(others >= 0.2, others, 0) ** 2, atol=1e-6)
 
 
 def test_factors_give_back_a_matrix_of_low_rank() -> None:

@@ -253,6 +253,7 @@ def _ranker_weights(rankings: Sequence[Sequence[OddsRanker]]) -> tuple[Vectors, 
     """The levels of all rankers, and their weights."""
     both = np.array([ranker.to_array() for ranker in chain.from_iterable(rankings)], dtype=np.float32)
     level, weights = _float32(both[:, 0], both[:, 1:])
+    assert weights.shape[1] == RANKER_SIZE, "the kernel reads so many"
     return level, weights
 
 

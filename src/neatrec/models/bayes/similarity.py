@@ -203,8 +203,8 @@ def vector_neighbours(unit: Vectors, category: npt.NDArray[np.int32]) -> sparse.
     An item without category has itself alone.
     """
     known = np.flatnonzero(category != UNKNOWN)
-    alone = sparse.diags((category == UNKNOWN).astype(np.float32))
-    return sparse.csr_matrix(_nearest_vectors(unit, category, known, known) + alone)
+    itself = sparse.identity(len(category), dtype=np.float32)
+    return sparse.csr_matrix(_nearest_vectors(unit, category, known, known) + itself)
 
 
 def similar_vectors(
@@ -224,7 +224,7 @@ def similar_vectors(
 def _nearest_vectors(
     unit: Vectors, category: npt.NDArray[np.int32], rows: Places, members: Places
 ) -> sparse.csr_matrix:
-    """The nearest of each row among the members of its category, among all where it is not known."""
+    """The nearest others of each row among the members of its category, among all where it is not known."""
     tasks: list[tuple[Places, Places]] = []
     for _, mine, theirs in _groups(category, rows, members):
         size = min(ROWS, max(1, MAX_COSINES // max(len(theirs), 1)))
@@ -235,7 +235,7 @@ def _nearest_vectors(
     def work(part: slice) -> None:
         for number in range(part.start, part.stop):
             mine, theirs = tasks[number]
-            best = NearestHeaps.empty(len(mine), NEIGHBOURS)
+            best = NearestHeaps.empty(len(mine), NEIGHBOURS - 1)
             nearest_vectors(unit[mine] @ unit[theirs].T, mine, theirs, best)
             found[number] = best.found(mine, theirs)
 
@@ -249,13 +249,13 @@ def _nearest_vectors(
 def nearest_vectors(cosine, rows, members, best):  # type: ignore[no-untyped-def]
     """Fill the heaps of each row with the members of the highest cosines (rows, members), from MIN_VECTOR_COSINE on.
 
-    That of an item with itself is 1, whatever its vector.
+    An item itself is left out: others of the same direction must not take its place.
     """
     for row in range(len(rows)):
         bound = np.float32(MIN_VECTOR_COSINE)
         for place in range(len(members)):
-            value = np.float32(1.0) if members[place] == rows[row] else cosine[row, place]
-            if value >= bound:
+            if cosine[row, place] >= bound and members[place] != rows[row]:
+                value = cosine[row, place]
                 best.filled[row] = offer_best(best.cosine[row], best.item[row], best.filled[row], value, place)
                 if best.filled[row] == best.cosine.shape[1]:
                     bound = best.cosine[row, 0]
