@@ -137,7 +137,7 @@ def bad_file(
     where = "" if line is None else f", {unit} {line:,}"
     where += "" if column is None else f", column {printable(repr(column))}"
     message = f"{printable(file)}{where}{':' if where else ''} {trouble}"
-    return SourceError(message, file=str(file), **{unit: line}, column=column, argument=argument, hint=hint)
+    return SourceError(message, file=str(file), line=line, column=column, argument=argument, hint=hint)
 
 
 @contextmanager

@@ -151,7 +151,7 @@ def test_a_bad_file_of_scores_is_named_with_its_column_and_row(neatrec, tmp_path
     file = write_scores(tmp_path / "bad.parquet", query=ids[:2], item=[ids[2], "no such"])
     error = neatrec("leaderboard", MARKET, "--json", "--models", "pop", "--scores", f"theirs={file}").error()
     assert "row 2, column 'item': 'no such' is no item of the baskets" in error["message"]
-    assert {key: error[key] for key in ("file", "column", "row")} == {"file": str(file), "column": "item", "row": 2}
+    assert {key: error[key] for key in ("file", "column", "line")} == {"file": str(file), "column": "item", "line": 2}
 
 
 OUTSIDE = """

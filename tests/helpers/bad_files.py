@@ -489,8 +489,15 @@ CATALOGUES = [
         catalog="@c.csv",
         category=("aisle",),
     ),
-    refuses("an empty catalogue", beside(c_DOT_csv=""), "c.csv is empty", catalog="@c.csv"),
-    refuses("a catalogue of a header", beside(c_DOT_csv="sku,name\n"), "c.csv has no rows", catalog="@c.csv"),
+    refuses(
+        "an empty catalogue", beside(c_DOT_csv=""), "c.csv is empty: it must hold one row per item", catalog="@c.csv"
+    ),
+    refuses(
+        "a catalogue of a header",
+        beside(c_DOT_csv="sku,name\n"),
+        "c.csv has no rows: it must hold one row per item",
+        catalog="@c.csv",
+    ),
     refuses(
         "a ragged catalogue",
         beside(c_DOT_csv=CATALOG + "salt\n"),

@@ -94,7 +94,7 @@ def test_no_limit_is_more_than_half_of_what_a_container_has(monkeypatch: pytest.
     monkeypatch.setattr(duckdb_session, "total_memory", lambda: 2 << 30)
     assert duckdb_session.memory_limits() == [duckdb_session.MEMORY_LIMIT, 1 << 30]
     monkeypatch.setattr(duckdb_session, "total_memory", lambda: 512 << 20)
-    assert duckdb_session.memory_limits(1 << 30) == [256 << 20, 256 << 20]
+    assert duckdb_session.memory_limits(1 << 30) == [256 << 20]
 
 
 def test_many_bad_rows_are_found_in_one_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +116,7 @@ def test_many_bad_rows_are_found_in_one_pass(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(bad_rows, "_records", records)
     monkeypatch.setattr(tabular, "lines_of", timed)
     path, rejects = tmp_path / "orders.csv", tmp_path / "rejects.csv"
-    for bad in (4_000, 40_000):
+    for bad in (10_000, 100_000):
         rows = [f"{i},sku {i % 50},not a number {i}" for i in range(bad)]
         path.write_text("\n".join(["order_id,sku,pos", *rows, "x,tea,1", "x,milk,2", ""]))
         baskets = read_baskets(path, position="pos", basket="order_id", item="sku", max_bad_rows=bad, rejects=rejects)

@@ -210,7 +210,7 @@ def test_a_statistic_answers_for_an_item_in_no_basket_as_its_category_does() -> 
     assert fitted.rank("new tea").ids == ["milk"]
 
 
-def test_without_categories_an_item_in_no_basket_has_no_mean() -> None:
+def test_without_categories_nothing_stands_in_for_an_item_in_no_basket() -> None:
     catalog = Catalog.from_ids(["a", "b", "never"])
     baskets = Baskets.from_lists([["a", "b"]] * 3, catalog=catalog)
     fitted = make_model("bayes", rank=2).fit(baskets)

@@ -202,6 +202,18 @@ def test_old_weights_of_pruned_features_are_ignored_with_a_warning(caplog: pytes
     assert upgraded(found) is found
 
 
+def test_a_bundle_that_still_weighs_words_is_upgraded(caplog: pytest.LogCaptureFixture) -> None:
+    """As they were written while words of names were a feature: six weights of the prior, and two arrays more."""
+    arrays = toy_bayes(3).arrays()
+    words = np.zeros((ITEMS, 32), dtype=np.float32)
+    old = {**arrays, "prior": np.insert(arrays["prior"], 6, 0.3), "word_vectors": words, "word_values": words[0]}
+    model = toy_bayes(3)
+    with caplog.at_level("WARNING", logger="neatrec"):
+        loaded = Bayes.from_arrays(model.parameters, model.catalog, old)
+    assert "features that do not exist any more: words" in caplog.text
+    np.testing.assert_array_equal(loaded.score_all(EVERY), model.score_all(EVERY))
+
+
 def test_arrays_of_two_named_rankers_are_upgraded() -> None:
     """As they were written between version 1 and the goals: without what is now the last feature."""
     lift, sure = (np.random.default_rng(seed).normal(size=len(RANKER_FEATURES)) for seed in (1, 2))

@@ -80,6 +80,16 @@ def test_keys_of_a_file_change_while_serving(bundle: Path, tmp_path: Path) -> No
     assert 'neatrec_bad_files_total{file="keys"} 1.0' in asking.get("/metrics", headers={"X-API-Key": NEW}).text
 
 
+def test_a_key_file_hides_what_the_environment_says(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEATREC_API_KEY", "short")
+    keys = tmp_path / "keys"
+    keys.write_text(NEW)
+    client = TestClient(make_app(ServiceSettings(bundle, key_file=keys)))
+    assert client.get(PATH, headers={"X-API-Key": NEW}).status_code == 200
+
+
 def test_a_key_is_never_said(bundle: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "keys"
     file.write_text(f"{OLD}\n{NEW}\nthird-key-third-key\n")

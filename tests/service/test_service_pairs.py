@@ -214,6 +214,14 @@ def test_the_page_of_pairs_filters_and_turns_pages(client: TestClient) -> None:
     assert "No such pair" in client.get("/pairs?page=9999").text
 
 
+def test_the_first_page_tells_what_changed_since_the_version_before(store: TestClient) -> None:
+    page = store.get("/").text
+    new = store.get("/v1/pairs?sort=new").json()["total"]
+    assert "Since the version before" in page
+    assert f"{new} new pair" in page
+    assert "of sales were covered, now" in page
+
+
 def test_an_answer_that_the_caller_has_is_confirmed_without_a_body(client: TestClient) -> None:
     first = client.get("/v1/pairs?k=3")
     tag = first.headers["etag"]

@@ -114,7 +114,8 @@ class LargeDataArguments:
     memory_limit: str | None = option(
         None,
         metavar="SIZE",
-        help="Use so much memory for counting pairs (--engine), or for writing shards (--stream, by default 1GiB).",
+        help="Use so much memory for counting pairs (--engine), or for writing shards (--stream: by default 1GiB, and "
+        "up to 4GiB where that is too little).",
     )
     engine: str = option(
         "auto",

@@ -238,12 +238,12 @@ def _header(
     chosen = delimiter or max(DELIMITERS, key=merit)
     records = _records(text, chosen, 1)
     if not records:
-        raise bad_file(file.shown, "has no header line that can be read")
+        raise bad_file(file.shown, "is no header that can be read", line=1)
     header, line = records[0]
     if len(header) > MOST_COLUMNS:
         hint = "One row is one line of a basket: export basket, item and what describes them."
         raise bad_file(file.shown, f"has more than {MOST_COLUMNS:,} columns", line=1, hint=hint)
     if any("\n" in name or "\r" in name for name in header):
         trouble = "has a header of more than one line: a quote is opened and not closed"
-        raise bad_file(file.shown, trouble, hint="The first line must hold the column names.")
+        raise bad_file(file.shown, trouble, line=1, hint="The first line must hold the column names.")
     return chosen, tuple(name.strip() for name in header), line

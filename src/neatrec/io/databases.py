@@ -75,7 +75,7 @@ def read_database(source: Address | SourceFile, folder: Path, options: SourceOpt
         log.info("reading %s", printable(shown))
         rows, table = spooled(shown, _watched(reader, database), folder)
     if not rows:
-        raise bad_file(shown, "has no rows", hint="Check what it selects.")
+        raise SourceError(f"{printable(shown)} has no rows", file=database.shown, hint="Check what it selects.")
     return table
 
 

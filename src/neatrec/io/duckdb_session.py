@@ -38,7 +38,7 @@ def memory_limits(usual: int | None = None) -> list[int]:
     """Bytes the database may use before it spills: at most `usual` (None: MEMORY_LIMIT), and where joins and groups of
     very many lines do not fit into that, at most MORE_MEMORY; never more than half of the machine or container."""
     half = total_memory() // 2
-    return [min(usual or MEMORY_LIMIT, half), min(MORE_MEMORY, half)]
+    return list(dict.fromkeys([min(usual or MEMORY_LIMIT, half), min(MORE_MEMORY, half)]))
 
 
 @contextmanager
@@ -136,7 +136,7 @@ def explained(table: InputTable) -> Iterator[None]:
         ) from error
     except (duckdb.Error, UnicodeDecodeError) as error:
         if re.search(DISK_FULL, str(error)):
-            raise  # not the table's fault: `database` names the folder that is full
+            raise  # not the table's fault: `in_database` names the folder that is full
         raise SourceError(f"cannot read {printable(table.shown)}: {first_line(error)}", file=table.shown) from error
 
 

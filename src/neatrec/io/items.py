@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 Path_ = tuple[str | None, ...]
 NAMED = 10
 """Ids that one line of the log names."""
+CATALOGUE_ROWS = "one row per item"
+"""What a catalogue must hold."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +214,7 @@ def texts_in_catalogue(connection: Any, table: InputTable, columns: Columns, fol
     rows = connection.execute("FROM catalogue").fetchall()
     found = {item: ItemTexts(name, group, tuple(path)) for item, name, group, *path in rows if item is not None}
     if not found:
-        raise bad_file(table.shown, "has no rows")
+        raise bad_file(table.shown, f"has no rows: it must hold {CATALOGUE_ROWS}")
     if len(found) < len(rows):
         log.warning("%s has rows without an item id; they are passed over", printable(table.shown))
     return found

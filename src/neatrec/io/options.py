@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, datetime
 from functools import cache
@@ -110,7 +110,7 @@ class SourceOptions:
             value = getattr(self, name)
             if info.kind == "text" and not isinstance(value, str | None):
                 raise must_be(name, "text", value)
-            if info.kind == "flag" and not isinstance(value, bool):
+            if info.kind == "flag" and not isinstance(value, bool | None):
                 raise must_be(name, "true or false", value)
             if info.kind in ("file", "query") and isinstance(value, str | Path):
                 if is_address_as_path(str(value)):  # not repeated: it may hold a password
@@ -118,7 +118,7 @@ class SourceOptions:
                 if info.kind == "file" or str(value).endswith(".sql"):
                     object.__setattr__(self, name, Path(value))
             if info.kind == "columns":
-                several = isinstance(value, Iterable | None) and not isinstance(value, str)
+                several = isinstance(value, Iterable | None) and not isinstance(value, str | Mapping)
                 columns = tuple(value or ()) if several else (value,)
                 object.__setattr__(self, name, columns)
                 if not all(isinstance(column, str) for column in columns) or len(set(columns)) != len(columns):
@@ -228,7 +228,9 @@ def require_attributes(source: str, options: SourceOptions, baskets: Baskets) ->
     for name in options.attributes:
         if name not in baskets.attributes:
             found = ", ".join(baskets.attributes) or "none"
-            raise bad_file(source, f"has no attribute {printable(repr(name))}; it has: {found}")
+            raise SourceError(
+                f"{printable(source)} has no attribute {printable(repr(name))}; it has: {found}", column=name
+            )
 
 
 KEYWORD_SOURCES = ("supermarket", "complete-journey")

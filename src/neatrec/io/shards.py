@@ -94,10 +94,10 @@ def cut_shards(
 ) -> ShardFolder:
     """The baskets of `source` as shards in `folder`, which is made: of about `shard_lines` lines, no basket cut in two.
 
-    Files are gone through once, within `memory` bytes; rows may come in any order, since baskets are put together and
-    sorted by the database, which spills into `folder`. Shard after shard they are what `read_baskets` gives. Sources
-    that are made or kept in memory (simulated, saved) are read whole and then cut. Shards are smaller
-    where there would be fewer than about `at_least` of them.
+    Files are gone through within `memory` bytes; None: within the usual limit, and again with more where that is too
+    little. Rows may come in any order, since baskets are put together and sorted by the database, which spills into
+    `folder`. Shard after shard they are what `read_baskets` gives. Sources that are made or kept in memory (simulated,
+    saved) are read whole and then cut. Shards are smaller where there would be fewer than about `at_least` of them.
     """
     from neatrec.io.read import resolve_options, take_source
 

@@ -147,12 +147,16 @@ def open_table(
 
 
 def open_filled(
-    file: SourceFile, folder: Path, options: SourceOptions | None = None, wanted: Collection[str] = ()
+    file: SourceFile,
+    folder: Path,
+    options: SourceOptions | None = None,
+    wanted: Collection[str] = (),
+    what: str = "rows of a table",
 ) -> InputTable:
-    """As `open_table`; an empty file is an error."""
+    """As `open_table`; an empty file is an error: it must have rows of `what`."""
     table = open_table(file, folder, options, wanted)
     if table is None:
-        raise bad_file(file.shown, "is empty")
+        raise bad_file(file.shown, f"is empty: it must hold {what}")
     return table
 
 

@@ -20,7 +20,14 @@ from neatrec.io.databases import read_database
 from neatrec.io.downloads import download
 from neatrec.io.duckdb_session import ReadContext, described, explained, rows_in
 from neatrec.io.files import REJECTS, SourceFile, find_files, open_file
-from neatrec.io.items import ItemTable, compare_with_catalogue, merged, texts_in_catalogue, texts_in_lines
+from neatrec.io.items import (
+    CATALOGUE_ROWS,
+    ItemTable,
+    compare_with_catalogue,
+    merged,
+    texts_in_catalogue,
+    texts_in_lines,
+)
 from neatrec.io.options import SourceOptions
 from neatrec.io.reading_rules import CHECKS, FIRST_BAD, RAW_ROLES, clean_rows
 from neatrec.io.tables import ROW, InputTable, frame_table, open_filled, open_table, refuse_selection
@@ -82,7 +89,7 @@ def _list_tables(files: Sequence[SourceFile], folder: Path, options: SourceOptio
     for file in files:
         if file.kind not in ("csv", "gz", "empty"):
             raise must_be(
-                "basket_per_line", "left out for a file with columns", f"{printable(file.shown)}, which is {file.kind}"
+                "basket_per_line", f"left out for a file with columns, as {printable(file.shown)} is", file.kind
             )
         prefix = "" if len(files) == 1 else f"{file.path.name}:"
         how: dict[str, Any] = {"delimiter": options.delimiter, "encoding": options.encoding, "basket": prefix}
@@ -103,7 +110,7 @@ def _catalogue_tables(options: SourceOptions, folder: Path) -> list[InputTable]:
         find_files(str(options.catalog))
     wanted = [options.item or "", options.catalog_item or "", options.name or "", *options.category]
     plain = replace(options, query=None, table=None)
-    return [open_filled(open_file(options.catalog), folder, plain, wanted)]
+    return [open_filled(open_file(options.catalog), folder, plain, wanted, CATALOGUE_ROWS)]
 
 
 def _read(

@@ -60,7 +60,7 @@ def read_vectors(file: str | Path) -> ItemVectors:
         for column in ("id", "vector"):
             if column not in names:
                 trouble = f"has no column {column!r}, only {printable(', '.join(names[:20]))}"
-                raise bad_file(file, trouble, hint=HINT)
+                raise SourceError(f"{printable(file)} {trouble}", file=str(file), column=column, hint=HINT)
         table = pq.read_table(file, columns=["id", "vector"]).combine_chunks()
     except (OSError, pa.ArrowException) as error:
         message = f"cannot read vectors from {printable(file)}: {printable(error)}"

@@ -149,7 +149,8 @@ class BundleWatcher:
         self.available: Watched[frozenset[str] | None] = self._file(
             settings.available, read_available, "available", without=None
         )
-        self.key_file = self._file(settings.key_file, read_keys, "keys", without=read_keys(None))
+        # without a file those of the environment, which nobody reads where there is one
+        self.key_file = Watched(settings.key_file, read_keys, self.metrics.bad_files.labels("keys").inc, "keys")
         read_editor_keys = partial(read_keys, argument="editor-key-file")
         self.editor_key_file = self._file(settings.editor_key_file, read_editor_keys, "editor keys", without=Keys())
         self._lock = threading.Lock()
