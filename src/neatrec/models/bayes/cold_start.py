@@ -113,6 +113,13 @@ class StandIns:
         mass = np.asarray(weights.sum(axis=1)).ravel() + OWN_WEIGHT * (1 + item_count)
         return cls(sparse.csr_matrix(sparse.diags(1 / mass) @ weights, dtype=np.float32), item_count, category)
 
+    def most_similar(self, queries: npt.NDArray[np.int32]) -> sparse.csr_matrix:
+        """`of_query` of some queries without best sellers, whose partners are very many, where anything is similar."""
+        similar = self.weights[queries]
+        chosen = (self.item_count[queries] == 0) & (similar.getnnz(axis=1) > 0)
+        others = sparse.diags((~chosen).astype(np.float32)) @ self.of_query[queries]
+        return sparse.csr_matrix(others + sparse.diags(chosen.astype(np.float32)) @ similar)
+
     def asked(self, queries: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
         """The queries whose own scores `rows` needs: these and their stand-ins."""
         return np.unique(self.of_query[queries].indices).astype(np.int32) if self.mixed[queries].any() else queries

@@ -173,7 +173,7 @@ class Bayes(Model):
 
     def related_items(self, queries: Codes) -> tuple[npt.NDArray[np.int64], Codes]:
         """Items bought with each query or with items like it, (start, items): where its best are mostly found."""
-        features, mixture = self.features, self.stand_ins.of_query[queries]
+        features, mixture = self.features, self.stand_ins.most_similar(queries)
         near = features.neighbours if features.similar is None else features.neighbours + features.similar
         few = sparse.diags(self.stand_ins.mixed[queries].astype(np.float32))  # their stand-ins are like them already
         alike, counts = Matrix.of(few @ mixture + (mixture - few @ mixture) @ near), Matrix.of(features.counts.matrix)
