@@ -98,7 +98,7 @@ def test_no_limit_is_more_than_half_of_what_a_container_has(monkeypatch: pytest.
 
 
 def test_many_bad_rows_are_found_in_one_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search that looks at all wanted rows again for each record takes a hundred times as long for ten times as
+    """A search that looks at all wanted rows again for each record takes 25 times as long for five times as
     many."""
     passes, seconds = [], []
 
@@ -116,7 +116,7 @@ def test_many_bad_rows_are_found_in_one_pass(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(bad_rows, "_records", records)
     monkeypatch.setattr(tabular, "lines_of", timed)
     path, rejects = tmp_path / "orders.csv", tmp_path / "rejects.csv"
-    for bad in (10_000, 100_000):
+    for bad in (20_000, 100_000):
         rows = [f"{i},sku {i % 50},not a number {i}" for i in range(bad)]
         path.write_text("\n".join(["order_id,sku,pos", *rows, "x,tea,1", "x,milk,2", ""]))
         baskets = read_baskets(path, position="pos", basket="order_id", item="sku", max_bad_rows=bad, rejects=rejects)
@@ -124,7 +124,7 @@ def test_many_bad_rows_are_found_in_one_pass(tmp_path: Path, monkeypatch: pytest
         with rejects.open(newline="") as stream:
             assert [int(row["line"]) for row in csv.DictReader(stream)] == list(range(2, bad + 2))
     assert len(passes) == len(seconds) == 2
-    assert seconds[1] < 40 * seconds[0]
+    assert seconds[1] < 15 * seconds[0]
 
 
 REPEATED = """
