@@ -21,6 +21,7 @@ from neatrec.models.bayes.fit import choose_rankings, make_folds
 from neatrec.models.bayes.prior import INITIAL_PRIOR, Prior
 from neatrec.models.bayes.ranker import (
     STATISTICS,
+    Competition,
     GoalRanking,
     OddsRanker,
     logistic_ranker,
@@ -210,6 +211,16 @@ def test_what_cannot_be_told_from_noise_is_ranked_by_the_tuned_shrunk_lift(caplo
             assert chosen(few)["balanced"] == GoalRanking("shrunk-lift", k=2.0)
         assert "positive pairs" in caplog.text
         caplog.clear()
+
+
+@pytest.mark.parametrize(("certain", "wanted"), [(100, "posterior-lift"), (5, "shrunk-lift")])
+def test_the_posterior_lift_must_win_by_both_measures_to_be_balanced(certain: int, wanted: str) -> None:
+    """Its prior was tuned on the strong pairs, so that winning by these alone says nothing."""
+    each = np.ones((200, 2))
+    simple, rich = {GoalRanking("shrunk-lift", k=1.0): 0.5 * each}, {GoalRanking("posterior-lift"): each}
+    competition = Competition(np.array([100, certain]), each, simple, rich)
+    assert competition.winner("balanced", lambda goal: GoalRanking("shrunk-lift", k=1.0)).name == wanted
+    assert competition.winner("lift", lambda goal: GoalRanking("shrunk-lift", k=1.0)).name == "posterior-lift"
 
 
 def test_k_is_tuned_once_for_all_goals_and_only_where_it_is_needed() -> None:

@@ -252,6 +252,9 @@ class Competition:
             return np.asarray(np.log(np.maximum(totals[ranking] / best, 1e-9)))
 
         groups = _by_preference(self.rich, goal)
+        if len(measures) < len(MEASURES[goal]):
+            # the prior was tuned on the pairs of the one measure that is left: what it gains there says nothing
+            groups = [group for group in groups if group[0].name == "odds"]
         attained = np.max([np.full(len(measures), MIN_GAIN), *(log_gains(one)[0] for one in chain(*groups))], axis=0)
 
         def best_of(rankings: Iterable[GoalRanking]) -> GoalRanking:
