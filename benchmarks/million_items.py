@@ -5,10 +5,10 @@
 
 Simulated baskets, saved. For each size a process loads them as a stream and fits `bayes` (`--engine disk`, at most two
 pairs per basket, 64 factors), and another one writes the approximate table (`--ann`) in parts. The system refuses each
-more memory than the limit (RLIMIT_DATA); its peak is the resident memory, sampled fifty times per second. Sizes of
-`--fit` have as many items per basket as the last run; what they took is fitted by `benchmarks.scaling_model` and asked
-for the last run before that starts. NumPy, SciPy, Numba, PyArrow and safetensors are enough. What is done in FOLDER is
-not done again.
+more memory than the limit (RLIMIT_DATA); its peak is what it has besides mapped files, sampled fifty times per second.
+Sizes of `--fit` have as many items per basket as the last run; what they took is fitted by `benchmarks.scaling_model`
+and asked for the last run before that starts. NumPy, SciPy, Numba, PyArrow and safetensors are enough. What is done in
+FOLDER is not done again.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def stage(name: str, folder: Path, limit: int, threads: int, pairs: float, rank:
         cpu = time.process_time()
         cost: Measured[Any] = measured(work)
         cpu = time.process_time() - cpu
-        found: Row = {name: {"cpu": round(cpu, 1), "wall": round(cost.seconds, 1), "peak_mib": round(cost.peak_mb)}}
+        found: Row = {name: {"cpu": round(cpu, 1), "wall": round(cost.seconds, 1), "peak_mib": round(cost.private_mb)}}
         print(name, found[name], file=sys.stderr, flush=True)
         if name == "fit":
             save_bundle(model, fitted, baskets_hash=stream_hash(shards), seed=0)

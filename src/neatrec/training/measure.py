@@ -25,6 +25,8 @@ class Measured(Generic[Result]):
     seconds: float
     peak_mb: float
     """The largest resident memory of the whole process during the call."""
+    private_mb: float
+    """The same without pages of mapped files, which the system drops when it needs memory."""
 
 
 def measured(work: Callable[[], Result]) -> Measured[Result]:
@@ -32,12 +34,12 @@ def measured(work: Callable[[], Result]) -> Measured[Result]:
 
     Memory is sampled fifty times per second on Linux; elsewhere it is the largest since the process started.
     """
-    peak = [_resident_mb()]
+    peak = _memory_mb()
     done = threading.Event()
 
     def watch() -> None:
         while not done.wait(EVERY_SECONDS):
-            peak[0] = max(peak[0], _resident_mb())
+            peak[:] = map(max, peak, _memory_mb())
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -48,11 +50,15 @@ def measured(work: Callable[[], Result]) -> Measured[Result]:
         seconds = time.perf_counter() - start
         done.set()
         watcher.join()
-    return Measured(result, seconds, max(peak[0], _resident_mb()))
+    return Measured(result, seconds, *map(max, peak, _memory_mb()))
 
 
-def _resident_mb() -> float:
-    return int(STATM.read_text().split()[1]) * resource.getpagesize() / 2**20 if STATM.exists() else peak_mb()
+def _memory_mb() -> list[float]:
+    """Of this process: resident, and private."""
+    if not STATM.exists():
+        return [peak_mb()] * 2
+    resident, shared = (int(pages) * resource.getpagesize() / 2**20 for pages in STATM.read_text().split()[1:3])
+    return [resident, resident - shared]
 
 
 def peak_mb() -> float:
