@@ -20,6 +20,7 @@ from neatrec.models.bayes.features import RANKER_FEATURES, CatalogFeatures, Pair
 from neatrec.models.bayes.fit import choose_rankings, make_folds
 from neatrec.models.bayes.prior import INITIAL_PRIOR, Prior
 from neatrec.models.bayes.ranker import (
+    BY_LIFT,
     STATISTICS,
     Competition,
     GoalRanking,
@@ -221,6 +222,25 @@ def test_the_posterior_lift_must_win_by_both_measures_to_be_balanced(certain: in
     competition = Competition(np.array([100, certain]), each, simple, rich)
     assert competition.winner("balanced", lambda goal: GoalRanking("shrunk-lift", k=1.0)).name == wanted
     assert competition.winner("lift", lambda goal: GoalRanking("shrunk-lift", k=1.0)).name == "posterior-lift"
+
+
+@pytest.mark.parametrize(("certain", "wanted"), [(100, 8.0), (5, 1.0)])
+def test_another_statistic_must_win_by_both_measures_to_be_balanced(certain: int, wanted: float) -> None:
+    each = np.ones((200, 2))
+    simple = {GoalRanking("shrunk-lift", k=1.0): 0.5 * each, GoalRanking("shrunk-lift", k=8.0): each}
+    competition = Competition(np.array([100, certain]), each, simple, {})
+    assert competition.winner("balanced", lambda goal: GoalRanking("shrunk-lift", k=1.0)).k == wanted
+    assert competition.winner("lift", lambda goal: GoalRanking("shrunk-lift", k=1.0)).k == 8.0
+
+
+@pytest.mark.parametrize(("more", "wanted"), [(0.005, 0.0), (0.05, 0.5)])
+def test_of_odds_that_are_about_equal_the_smallest_lift_weight_ranks(more: float, wanted: float) -> None:
+    """Both have a tenth more than the statistic by evidence."""
+    each = np.ones((200, 2))
+    odds = [GoalRanking("odds", (BY_LIFT,), lift_weight=weight) for weight in (0.0, 0.5)]
+    rich = {odds[0]: 1.1 * each, odds[1]: [1.1 + more, 1.1] * each}
+    competition = Competition(np.array([100, 100]), each, {GoalRanking("shrunk-lift", k=1.0): each}, rich)
+    assert competition.winner("balanced", lambda goal: GoalRanking("shrunk-lift", k=1.0)).lift_weight == wanted
 
 
 def test_k_is_tuned_once_for_all_goals_and_only_where_it_is_needed() -> None:

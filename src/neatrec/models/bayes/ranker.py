@@ -53,6 +53,9 @@ CALIBRATION_RIDGE = 1.0
 """Hardly any: few weights, and all pairs to fit them on."""
 MIN_GAIN = 0.02
 """Log-gains over the best statistic are shares of the largest one that odds attain by a measure, or of this."""
+ABOUT_EQUAL = 0.1
+"""Of odds whose shares differ less, those with the smallest lift weight rank: held-out baskets hold few pairs that are
+only just dependent, so they show little of what a larger weight costs by calibrated labels."""
 RESAMPLES = 300
 CLEARLY = 0.95
 """The share of the resamples that a ranking must win over a simpler one."""
@@ -233,7 +236,7 @@ class Competition:
 
     def winner(self, goal: str, default: Callable[[str], GoalRanking]) -> GoalRanking:
         """The ranking for a goal: a rich one if it clearly beats all statistics, else the default unless another
-        statistic clearly beats that.
+        statistic clearly beats that by all measures of the goal.
 
         Of two measures the worse one counts: what is balanced has much of what is attainable by either.
         """
@@ -252,22 +255,26 @@ class Competition:
             return np.asarray(np.log(np.maximum(totals[ranking] / best, 1e-9)))
 
         groups = _by_preference(self.rich, goal)
-        if len(measures) < len(MEASURES[goal]):
+        all_measured = len(measures) == len(MEASURES[goal])
+        if not all_measured:
             # the prior was tuned on the pairs of the one measure that is left: what it gains there says nothing
             groups = [group for group in groups if group[0].name == "odds"]
         attained = np.max([np.full(len(measures), MIN_GAIN), *(log_gains(one)[0] for one in chain(*groups))], axis=0)
 
-        def best_of(rankings: Iterable[GoalRanking]) -> GoalRanking:
-            return max(rankings, key=lambda ranking: (log_gains(ranking)[0] / attained).min())
+        def best_of(rankings: Iterable[GoalRanking], margin: float = 0.0) -> GoalRanking:
+            """The first that is not worse than the best by more than the margin."""
+            shares = {ranking: (log_gains(ranking)[0] / attained).min() for ranking in rankings}
+            return next(ranking for ranking, share in shares.items() if share >= max(shares.values()) - margin)
 
         def beats(one: GoalRanking, other: GoalRanking) -> bool:
             difference = (log_gains(one) - log_gains(other)).sum(axis=1)
             return bool(difference[0] > 0 and (difference[1:] > 0).mean() >= CLEARLY)
 
         statistic = best_of(self.simple)
-        taken = next((found for found in map(best_of, groups) if beats(found, statistic)), None)
+        rich = (best_of(group, ABOUT_EQUAL) for group in groups)
+        taken = next((found for found in rich if beats(found, statistic)), None)
         if taken is None:
-            taken = statistic if beats(statistic, default(goal)) else default(goal)
+            taken = statistic if all_measured and beats(statistic, default(goal)) else default(goal)
         means = [gains[one].sum(axis=0) / np.maximum(self.weight.sum(axis=0), 1e-9) for one in (taken, statistic)]
         log.info(
             "goal %s: ranking by %s; gain by lift %.4f, by evidence %.4f (%s: %.4f, %.4f)",
