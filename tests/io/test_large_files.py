@@ -118,8 +118,8 @@ def bad_lines(number: int) -> list[str]:
 
 
 def test_looking_for_all_records_takes_about_as_long_as_looking_for_a_few(tmp_path: Path) -> None:
-    """A search that compares each record with all wanted ones takes a thousand times as long for all 20,000 as for the
-    last ten."""
+    """A search that compares each record with all wanted ones takes some seventy times as long for all 20,000 as for
+    the last ten, this one twice as long."""
     lines, seconds = bad_lines(20_000), {}
     text = CsvText(tmp_path / "orders.csv", ("order_id", "sku", "pos"), ",", skip=1)
     text.path.write_text("\n".join(["order_id,sku,pos", *lines, ""]))
@@ -128,7 +128,7 @@ def test_looking_for_all_records_takes_about_as_long_as_looking_for_a_few(tmp_pa
         found = lines_of(text, [2], [(line.split(",")[2],) for line in lines[-wanted:]])
         seconds[wanted] = time.thread_time() - before
         assert [line for line, _ in found] == list(range(len(lines) + 2 - wanted, len(lines) + 2))
-    assert seconds[len(lines)] < 50 * seconds[10]
+    assert seconds[len(lines)] < 15 * seconds[10]
 
 
 REPEATED = """

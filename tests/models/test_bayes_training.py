@@ -225,7 +225,9 @@ def test_the_posterior_lift_must_win_by_both_measures_to_be_balanced(certain: in
 
 
 @pytest.mark.parametrize(("certain", "wanted"), [(100, 8.0), (5, 1.0)])
-def test_another_statistic_must_win_by_both_measures_to_be_balanced(certain: int, wanted: float) -> None:
+def test_balanced_takes_another_statistic_only_where_both_measures_have_enough_pairs(
+    certain: int, wanted: float
+) -> None:
     each = np.ones((200, 2))
     simple = {GoalRanking("shrunk-lift", k=1.0): 0.5 * each, GoalRanking("shrunk-lift", k=8.0): each}
     competition = Competition(np.array([100, certain]), each, simple, {})

@@ -26,7 +26,7 @@ class Measured(Generic[Result]):
     peak_mb: float
     """The largest resident memory of the whole process during the call."""
     private_mb: float
-    """The same without pages of mapped files, which the system drops when it needs memory."""
+    """The same without mapped files, which the system drops when it needs memory, and shared memory; on Linux only."""
 
 
 def measured(work: Callable[[], Result]) -> Measured[Result]:

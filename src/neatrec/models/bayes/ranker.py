@@ -52,7 +52,7 @@ POPULARITY = [list(RANKER_FEATURES).index(f"query_popularity{power}") for power 
 CALIBRATION_RIDGE = 1.0
 """Hardly any: few weights, and all pairs to fit them on."""
 MIN_GAIN = 0.02
-"""Log-gains over the best statistic are shares of the largest one that odds attain by a measure, or of this."""
+"""Log-gains over the best statistic are shares of the largest one that a rich ranking attains, or of this."""
 ABOUT_EQUAL = 0.1
 """Of odds whose shares differ less, those with the smallest lift weight rank: held-out baskets hold few pairs that are
 only just dependent, so they show little of what a larger weight costs by calibrated labels."""
@@ -236,7 +236,7 @@ class Competition:
 
     def winner(self, goal: str, default: Callable[[str], GoalRanking]) -> GoalRanking:
         """The ranking for a goal: a rich one if it clearly beats all statistics, else the default unless another
-        statistic clearly beats that by all measures of the goal.
+        statistic clearly beats that where all measures of the goal have enough pairs.
 
         Of two measures the worse one counts: what is balanced has much of what is attainable by either.
         """
@@ -261,17 +261,17 @@ class Competition:
             groups = [group for group in groups if group[0].name == "odds"]
         attained = np.max([np.full(len(measures), MIN_GAIN), *(log_gains(one)[0] for one in chain(*groups))], axis=0)
 
-        def best_of(rankings: Iterable[GoalRanking], margin: float = 0.0) -> GoalRanking:
-            """The first that is not worse than the best by more than the margin."""
+        def best_of(rankings: Iterable[GoalRanking], margin: float = 0.0) -> list[GoalRanking]:
+            """Those that are not worse than the best by more than the margin."""
             shares = {ranking: (log_gains(ranking)[0] / attained).min() for ranking in rankings}
-            return next(ranking for ranking, share in shares.items() if share >= max(shares.values()) - margin)
+            return [ranking for ranking, share in shares.items() if share >= max(shares.values()) - margin]
 
         def beats(one: GoalRanking, other: GoalRanking) -> bool:
             difference = (log_gains(one) - log_gains(other)).sum(axis=1)
             return bool(difference[0] > 0 and (difference[1:] > 0).mean() >= CLEARLY)
 
-        statistic = best_of(self.simple)
-        rich = (best_of(group, ABOUT_EQUAL) for group in groups)
+        statistic = best_of(self.simple)[0]
+        rich = chain.from_iterable(best_of(group, ABOUT_EQUAL) for group in groups)
         taken = next((found for found in rich if beats(found, statistic)), None)
         if taken is None:
             taken = statistic if all_measured and beats(statistic, default(goal)) else default(goal)
