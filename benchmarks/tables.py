@@ -623,6 +623,19 @@ def scaling_forecast() -> list[list[str]]:
     return rows
 
 
+@from_records("million-items", "million_items")
+def million_items() -> list[list[str]]:
+    found, stages = results("million_items"), ("fit", "table")
+    costs = ["fit: CPU s", "MiB", "table: CPU s", "MiB", "on disk"]
+    rows = [["baskets", "items", *costs, "of the exact first ten"]]
+    for row in found["rows"]:
+        costs = [f"{row[stage][key]:,.0f}" for stage in stages for key in ("cpu", "peak_mib")]
+        sizes = [f"{row[key]:,}" for key in ("baskets", "items")]
+        rows.append([*sizes, *costs, f"{row['table_mib']:,}", f"{row['recall']['first']:.1%}"])
+    ahead = [f"{found['forecast'][stage][key]:,.0f}" for stage in stages for key in ("cpu", "peak_mib")]
+    return [*rows, ["forecast of the last row", "", *ahead, "", ""]]
+
+
 def half_lives(row: dict[str, Any]) -> str:
     """The half-lives that were chosen, and the days of the validation baskets."""
     choices = row.get("choices", [row])  # a record of one shop has its choice beside the results
