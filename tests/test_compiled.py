@@ -1,4 +1,4 @@
-"""Compiled code is kept between starts, and never stale."""
+"""Compiled code is kept between starts, is never stale, and computes the same bits wherever it comes from."""
 
 import os
 import subprocess
@@ -68,3 +68,18 @@ def test_a_full_disk_under_the_cache_fails_no_run(tmp_path: Path) -> None:
     assert done.stderr.count("compiled code is not kept in") == 1
     assert "File too large" in done.stderr
     assert not list(tmp_path.rglob("*.nbc"))
+
+
+def test_machine_code_gives_the_same_bits_compiled_and_from_the_cache(tmp_path: Path) -> None:
+    """Of a function that is called a process runs the copy it loaded first: see `RELAXED`."""
+    code = (
+        "from neatrec.data.baskets import Baskets\nfrom neatrec.models import Run, make_model\n"
+        "baskets = Baskets.from_lists([[f'{k}.{n % (7 + 2 * k)}' for k in range(2 + n % 9)] for n in range(400)])\n"
+        "run = Run(rng=1, threads=1, reproducible=True, device='cpu')\n"
+        "arrays = make_model('neat', {'dim': 8, 'epochs': 3}).fit(baskets, run).arrays()\n"
+        "print({name: array.tobytes().hex() for name, array in arrays.items()})"
+    )
+    compiled_here = run(code, tmp_path).stdout
+    kept = len(list(tmp_path.rglob("*.nbc")))
+    assert run(code, tmp_path).stdout == compiled_here
+    assert len(list(tmp_path.rglob("*.nbc"))) == kept > 0

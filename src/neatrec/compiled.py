@@ -30,7 +30,14 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 PACKAGE = Path(__file__).parent
 RELAXED = {"reassoc", "contract", "nsz", "arcp"}
-"""What the compiler may do with sums; it may not assume that there are no NaN."""
+"""What the compiler may do with sums; it may not assume that there are no NaN.
+
+A function that has it and is called by a compiled one is `forceinline`. Machine code brings a copy of every function it
+calls, each with its sums in an order of its own, and a process runs the copy that it loaded first: the last bits would
+depend on whether code was compiled or came from the cache, and on what ran before.
+"""
+FUSED = {"contract"}
+"""x y + z may be rounded once. Sums keep their order: every copy of a function gives the same bits."""
 log = logging.getLogger(__name__)
 
 
@@ -169,7 +176,7 @@ LOG_2_LOW = np.float32(math.log(2.0) - 0.693359375)
 SQRT_HALF_BITS, MANTISSA_BITS, EXPONENT = np.int32(0x3F3504F3), np.int32(0x7FFFFF), np.int32(23)
 
 
-@compiled(forceinline=True, fastmath=RELAXED)
+@compiled(forceinline=True, fastmath=FUSED)
 def logarithm(x):
     """log x of a float32, for x positive and not denormal; loops of it are done eight at a time."""
     bits = np.int32(np.float32(x).view(np.int32) - SQRT_HALF_BITS)

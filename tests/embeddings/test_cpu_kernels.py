@@ -110,6 +110,21 @@ def test_blocks_give_the_same_bits_at_any_number_of_threads(case: Case, threads:
 
 
 @EVERY_KERNEL
+@pytest.mark.parametrize("changes", [{}, {"block": 2}, {"batch": 7, "shared": False}])
+def test_sums_are_in_the_machine_code_of_the_loop_itself(case: Case, changes: dict[str, Any]) -> None:
+    """Of a function that is called there are several copies; see `neatrec.compiled.RELAXED`."""
+    shard = make_shard(SIZES, 25, users=case.users)
+    train(case, shard, make_draws(shard), SETTINGS._replace(**changes), compiled=True)
+    loops = [value for value in vars(kernel(case.name)).values() if hasattr(value, "overloads")]
+    overloads = [overload for loop in loops for overload in loop.overloads.values()]
+    assert overloads
+    for overload in overloads:
+        functions = overload.library._get_module_for_linking().functions
+        found = [function.name for function in functions if " reassoc " in str(function)]
+        assert found == [overload.fndesc.llvm_func_name]
+
+
+@EVERY_KERNEL
 def test_threads_side_by_side_see_every_pair_and_learn(case: Case) -> None:
     """What was learned is compared, not what the pass cost: that hangs on which thread was stopped in the middle."""
     sizes = np.random.default_rng(3).integers(2, 15, size=400).tolist()

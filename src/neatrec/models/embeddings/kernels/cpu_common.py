@@ -295,7 +295,7 @@ def finish_unit(buffer, slot, at, pairs, loss, active):
     buffer.stats[slot, 0], buffer.stats[slot, 1], buffer.stats[slot, 2] = pairs, loss, active
 
 
-@compiled(fastmath=RELAXED)
+@compiled(forceinline=True, fastmath=RELAXED)
 def apply_unit(data, buffer, slot, rate, team):
     """Apply the gradients of unit `slot` of the block whose rows this member owns, with row-wise Adagrad."""
     dims = data.dims
@@ -311,7 +311,7 @@ def apply_unit(data, buffer, slot, rate, team):
                 variance_step(data, table, row, buffer.slope[at], rate)
 
 
-@compiled(fastmath=RELAXED)
+@compiled(forceinline=True, fastmath=RELAXED)
 def apply_batch(data, buffer, count, rate):
     """Apply the first `count` entries of the buffer by plain gradient descent."""
     settings, place = data.settings, LANES * len(data.dims) + LOG_VARIANCE

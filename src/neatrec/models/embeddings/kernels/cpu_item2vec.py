@@ -245,7 +245,7 @@ def _settle(data, work, count, rate):
             add_row(g_table, row, adagrad_step(data, g_table, row, g, rate), work.g_gradient, i, dims)
 
 
-@compiled(fastmath=RELAXED)
+@compiled(forceinline=True, fastmath=RELAXED)
 def item2vec_gradients(data, work, buffer, slot, unit, pairs):
     """Write a unit's gradients to the buffer, of its pairs only those of a `PairRange`."""
     settings, dims, table, of_unit = data.settings, data.dims, data.tables[1], work.unit

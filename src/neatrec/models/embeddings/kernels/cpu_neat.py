@@ -355,7 +355,7 @@ def compare_unit(data, work, lines, pairs, user, kinds):
     compare_negatives(data, work, start, lines.groups)
 
 
-@compiled(fastmath=RELAXED)
+@compiled(forceinline=True, fastmath=RELAXED)
 def neat_gradients(data, work, buffer, slot, unit, pairs):
     """Write a unit's gradients to the buffer, of its pairs only those of a `PairRange`."""
     lines, settings, groups = unit_lines(data, unit), data.settings, group_count(data.settings)

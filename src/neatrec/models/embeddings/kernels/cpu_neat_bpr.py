@@ -146,7 +146,7 @@ def _write_group(data, work, buffer, at, group, user):
     return mine + 1
 
 
-@compiled(fastmath=RELAXED)
+@compiled(forceinline=True, fastmath=RELAXED)
 def neat_bpr_gradients(data, work, buffer, slot, unit, pairs):
     """Write a unit's gradients to the buffer, of its pairs only those of a `PairRange`."""
     lines, items, groups = unit_lines(data, unit), work.items, group_count(data.settings)

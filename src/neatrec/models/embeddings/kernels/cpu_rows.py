@@ -10,7 +10,7 @@ import numpy.typing as npt
 from numpy import float32 as f32
 from numpy import int32 as i32
 
-from neatrec.compiled import LOG_2_HIGH, LOG_2_LOW, RELAXED, compiled, logarithm, prefetch_to_second_level
+from neatrec.compiled import FUSED, LOG_2_HIGH, LOG_2_LOW, RELAXED, compiled, logarithm, prefetch_to_second_level
 from neatrec.models.embeddings.kernels.intrinsics import LANES, load, store, total, zeros
 
 CACHE_LINE = 16  # floats
@@ -143,7 +143,7 @@ def clipped(x, low, high):
     return min(max(x, low), high)
 
 
-@compiled(forceinline=True, fastmath=RELAXED)
+@compiled(forceinline=True, fastmath=FUSED)
 def exponential(x):
     """e^x for -87 <= x <= 88; beyond, the value at the bound."""
     x = clipped(x, f32(-87), f32(88))
@@ -154,7 +154,7 @@ def exponential(x):
     return (value + f32(1)) * power
 
 
-@compiled(forceinline=True, fastmath=RELAXED)
+@compiled(forceinline=True, fastmath=FUSED)
 def sigmoid_and_loss(x):
     """1 / (1 + e^-x) and log(1 + e^x)"""
     small = exponential(-abs(x))  # at most 1
@@ -162,21 +162,21 @@ def sigmoid_and_loss(x):
     return share if x >= f32(0) else small * share, max(x, f32(0)) + logarithm(f32(1) + small)
 
 
-@compiled(fastmath=RELAXED)
+@compiled(fastmath=FUSED)
 def exponentials(values):
     """values = e^values, in place."""
     for n in range(len(values)):
         values[n] = exponential(values[n])
 
 
-@compiled(fastmath=RELAXED)
+@compiled(fastmath=FUSED)
 def logarithms(values):
     """values = log values, in place."""
     for n in range(len(values)):
         values[n] = logarithm(values[n])
 
 
-@compiled(fastmath=RELAXED)
+@compiled(fastmath=FUSED)
 def sigmoids(values, losses):
     """losses = log(1 + e^values), then values = sigmoid(values)."""
     for n in range(len(values)):

@@ -247,7 +247,7 @@ def _write_group(data, work, buffer, at, group, count):
     return mine + 1
 
 
-@compiled(fastmath=RELAXED)
+@compiled(forceinline=True, fastmath=RELAXED)
 def triple2vec_gradients(data, work, buffer, slot, unit, pairs):
     """Write a unit's gradients to the buffer, of its pairs only those of a `PairRange`."""
     lines, settings, groups = unit_lines(data, unit), data.settings, group_count(data.settings)
