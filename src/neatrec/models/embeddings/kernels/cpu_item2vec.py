@@ -37,6 +37,7 @@ from neatrec.models.embeddings.kernels.cpu_rows import (
     clear_row,
     copy_row,
     dot,
+    dots,
     exchange,
     set_row,
     sigmoids,
@@ -68,6 +69,7 @@ class SkipGramWorkspace(NamedTuple):
     sigmoid: Floats  # (groups, negatives) of f_i . g_k
     flat_sigmoid: Floats  # the same numbers, flat
     flat_loss: Floats  # (groups x negatives,)
+    step: Floats  # (negatives,) of the group at hand
     partners: Floats  # (groups,)
     partner: npt.NDArray[np.int64]  # (2 window,) lines that draw the line at hand
     weight: Floats  # (2 window,) and how strongly
@@ -109,6 +111,7 @@ def new_workspace(lines: int, settings: KernelSettings) -> SkipGramWorkspace:
         sigmoid=sigmoid,
         flat_sigmoid=sigmoid.reshape(-1),
         flat_loss=zeros(groups * settings.negatives),
+        step=zeros(settings.negatives),
         partners=zeros(groups),
         partner=np.zeros(2 * settings.window, np.int64),
         weight=zeros(2 * settings.window),
@@ -178,10 +181,10 @@ def _compare_negatives(data, work, i, first, last):
     negatives, query, loss = data.settings.negatives, work.unit.item[i], f32(0)
     for n in range(first, last):
         if work.partners[n] > f32(0):
+            dots(work.sigmoid[n], work.f, i, data.tables[1], work.unit.negative[n], data.dims)
             for k in range(negatives):
-                row = work.unit.negative[n, k]
-                score = dot(work.f, i, data.tables[1], row, data.dims)
-                work.sigmoid[n, k] = f32(NO_PAIR) if row == query else score
+                if work.unit.negative[n, k] == query:
+                    work.sigmoid[n, k] = f32(NO_PAIR)
     begin, end = first * negatives, last * negatives
     sigmoids(work.flat_sigmoid[begin:end], work.flat_loss[begin:end])
     for n in range(first, last):
@@ -203,8 +206,8 @@ def _push(data, work, i, first, unit, rate):
         if work.partners[n] > f32(0):
             for k in range(settings.negatives):
                 row, weight = work.unit.negative[n, k], work.sigmoid[n, k]
-                step = weight * adagrad_step(data, table, row, weight * weight * work.norm[i], rate)
-                exchange(table, row, line, weight, step, data.dims)
+                work.step[k] = weight * adagrad_step(data, table, row, weight * weight * work.norm[i], rate)
+            exchange(table, work.unit.negative[n], line, work.sigmoid[n], work.step, data.dims)
     return loss
 
 

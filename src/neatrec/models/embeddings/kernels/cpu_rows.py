@@ -59,6 +59,33 @@ def dot(a, i, b, j, dims):
     return total(sums)
 
 
+@compiled(forceinline=True)
+def five(numbers, k):
+    """numbers[k] to numbers[k + 4]: a tuple, which the compiler keeps in registers."""
+    return numbers[k], numbers[k + 1], numbers[k + 2], numbers[k + 3], numbers[k + 4]
+
+
+@compiled(forceinline=True, fastmath=RELAXED)
+def dots(out, a, i, b, rows, dims):
+    """out[k] = sum a[i] b[rows[k]]"""
+    whole = len(rows) // 5 * 5
+    for k in range(0, whole, 5):
+        row, sums = five(rows, k), (zeros(), zeros(), zeros(), zeros(), zeros())
+        for c in range(len(dims)):
+            x = load(a, i, c)
+            sums = (
+                sums[0] + x * load(b, row[0], c),
+                sums[1] + x * load(b, row[1], c),
+                sums[2] + x * load(b, row[2], c),
+                sums[3] + x * load(b, row[3], c),
+                sums[4] + x * load(b, row[4], c),
+            )
+        for n in range(5):
+            out[k + n] = total(sums[n])
+    for k in range(whole, len(rows)):
+        out[k] = dot(a, i, b, rows[k], dims)
+
+
 @compiled(forceinline=True, fastmath=RELAXED)
 def square_distance(a, i, b, j, dims):
     """sum (a[i] - b[j])^2"""
@@ -100,14 +127,17 @@ def add_row(to, i, scale, source, j, dims):
 @compiled(forceinline=True, fastmath=RELAXED)
 def add_rows(to, i, rows, weights, dims):
     """to[i] += sum over n < size of weight[n] rows[number[n]]; the sum of squares of to[i] comes back"""
-    squares = zeros()
-    for c in range(len(dims)):
-        sums = load(to, i, c)
-        for n in range(weights.size):
-            sums = sums + weights.weight[n] * load(rows, weights.number[n], c)
-        store(to, i, c, sums)
-        squares = squares + sums * sums
-    return total(squares)
+    whole = weights.size // 5 * 5
+    for k in range(0, whole, 5):
+        number, weight = five(weights.number, k), five(weights.weight, k)
+        for c in range(len(dims)):
+            sums = load(to, i, c)
+            for n in range(5):
+                sums = sums + weight[n] * load(rows, number[n], c)
+            store(to, i, c, sums)
+    for k in range(whole, weights.size):
+        add_row(to, i, weights.weight[k], rows, weights.number[k], dims)
+    return dot(to, i, to, i, dims)
 
 
 @compiled(forceinline=True, fastmath=RELAXED)
@@ -121,12 +151,21 @@ def repel(table, row, line, force, step, dims):
 
 
 @compiled(forceinline=True, fastmath=RELAXED)
-def exchange(table, row, line, weight, step, dims):
-    """gradient[i] += weight table[row];  table[row] += step x[i]"""
-    for c in range(len(dims)):
-        here = load(table, row, c)
-        store(line.gradient, line.i, c, load(line.gradient, line.i, c) + weight * here)
-        store(table, row, c, here + step * load(line.x, line.i, c))
+def exchange(table, rows, line, weights, steps, dims):
+    """For each k, one after the other: gradient[i] += weights[k] table[rows[k]];  table[rows[k]] += steps[k] x[i]"""
+    whole = len(rows) // 5 * 5
+    for k in range(0, whole, 5):
+        row, weight, step = five(rows, k), five(weights, k), five(steps, k)
+        for c in range(len(dims)):
+            x, gradient = load(line.x, line.i, c), load(line.gradient, line.i, c)
+            for n in range(5):
+                here = load(table, row[n], c)
+                gradient = gradient + weight[n] * here
+                store(table, row[n], c, here + step[n] * x)
+            store(line.gradient, line.i, c, gradient)
+    for k in range(whole, len(rows)):
+        add_row(line.gradient, line.i, weights[k], table, rows[k], dims)
+        add_row(table, rows[k], steps[k], line.x, line.i, dims)
 
 
 # ---- numbers
