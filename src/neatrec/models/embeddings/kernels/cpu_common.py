@@ -217,13 +217,14 @@ def another(draws, unit, query, item, bits):
 
 
 @compiled(inline="always")
-def replace_refused(data, unit, row, query):
-    """Replace candidates of negative[row] that are refused; one that cannot be replaced becomes the query itself."""
+def replace_refused(data, unit, drawn, row, query):
+    """negative[row] = drawn[row], less what is refused; one that cannot be replaced becomes the query itself."""
     draws = data.draws
     for k in range(data.settings.negatives):
-        item = unit.negative[row, k]
+        item = drawn[row, k]
         if maybe_seen(unit.seen, item) or len(draws.observed) > 0 or len(draws.bought) > 0:
-            unit.negative[row, k] = another(draws, unit, query, item, unit.random_bits[row, k])
+            item = another(draws, unit, query, item, unit.random_bits[row, k])
+        unit.negative[row, k] = item
 
 
 @compiled

@@ -167,11 +167,12 @@ def _compare(data, work, count, start, stop):
     """Compare all pairs of the unit: (pairs, loss, 0)."""
     groups, pairs, loss = group_count(data.settings), 0.0, 0.0
     _compare_pairs(data, work, count, start, stop)
-    for n in range((stop - start) * groups):
-        partners, cost = _partners(work, start + n // groups, count, n % groups, data.settings)
-        work.partners[n] = partners
-        pairs += partners
-        loss += cost
+    for n in range(stop - start):
+        for g in range(groups):
+            partners, cost = _partners(work, start + n, count, g, data.settings)
+            work.partners[n * groups + g] = partners
+            pairs += partners
+            loss += cost
     return pairs, loss, 0.0
 
 
@@ -273,7 +274,7 @@ def item2vec_gradients(data, work, buffer, slot, unit, pairs):
             else:
                 work.backward[i - 1 - (g - window), g - window] = f32(0)
             continue
-        replace_refused(data, of_unit, n, Query(of_unit.item[i], -1, lines.loaded))
+        replace_refused(data, of_unit, of_unit.negative, n, Query(of_unit.item[i], -1, lines.loaded))
         found += partners
         loss += cost + _compare_negatives(data, work, i, n, n + 1)
         for k in range(settings.negatives):

@@ -154,13 +154,14 @@ def train_fast(data, work, first, last):
             count, queries = 0, 0
         rate = f32(rate_at(settings, unit, first, last))
         gather(data, work, here.low, count)
-        for n in range(queries * groups):
-            for k in range(settings.negatives):
-                of_unit.negative[n, k] = of_unit.next_negative[n, k]
-            replace_refused(data, of_unit, n, Query(of_unit.item[start + n // groups], -1, count))
-        for n in range(ahead.groups):
-            if in_basket(begin + n // groups, n % groups, basket_start, basket_end, settings):
-                draw_bits(data, ahead.key, ahead.place + n, of_unit.random_bits, n)
+        for n in range(queries):
+            query = Query(of_unit.item[start + n], -1, count)
+            for group in range(n * groups, (n + 1) * groups):
+                replace_refused(data, of_unit, of_unit.next_negative, group, query)
+        for m in range(lines):
+            for g in range(groups):
+                if in_basket(begin + m, g, basket_start, basket_end, settings):
+                    draw_bits(data, ahead.key, ahead.place + m * groups + g, of_unit.random_bits, m * groups + g)
         p, e, a = compare(data, work, count, start, start + queries)
         pairs += p
         loss += e

@@ -351,7 +351,8 @@ def compare_unit(data, work, lines, pairs, user, kinds):
         work.taken[n] = found and (settings.shared or pairs.first < seen <= pairs.last)
         if work.taken[n]:
             for kind in range(kinds):
-                replace_refused(data, unit, kind * lines.groups + n, Query(unit.item[i], user, lines.loaded))
+                row = kind * lines.groups + n
+                replace_refused(data, unit, unit.negative, row, Query(unit.item[i], user, lines.loaded))
     compare_negatives(data, work, start, lines.groups)
 
 

@@ -160,8 +160,8 @@ def _prepare_negatives(data, work, group, count):
     """The negatives of a group, and the part of s that all its partners share."""
     tables, settings, dims = data.tables, data.settings, data.dims
     unit, i, query = work.unit, group.line, work.unit.item[group.line]
-    replace_refused(data, unit, group.partner, Query(query, group.user, count))
-    replace_refused(data, unit, group.query, Query(query, group.user, count))
+    replace_refused(data, unit, unit.negative, group.partner, Query(query, group.user, count))
+    replace_refused(data, unit, unit.negative, group.query, Query(query, group.user, count))
     for k in range(settings.negatives):
         partner, other = unit.negative[group.partner, k], unit.negative[group.query, k]
         other_user = unit.negative[group.others, k]
