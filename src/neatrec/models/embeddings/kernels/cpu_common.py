@@ -134,35 +134,35 @@ def is_pair(unit, i, j):
 
 
 @compiled(inline="always")
-def partner_range(i, count, g, settings):
-    """The partners of group g of line i, as ranges of o: lines i + 1 + o ahead and i - 1 - o behind."""
-    window = settings.window
-    ahead, behind = min(window, count - 1 - i), min(window, i)
-    if settings.shared:
-        return 0, ahead, 0, behind
-    o = g - window
-    return (g, g + 1 if g < ahead else g, 0, 0) if g < window else (0, 0, o, o + 1 if o < behind else o)
+def places(g, settings):
+    """The places in the window (see `arguments.groups_of`) of the partners that share group g: (first, last)."""
+    return (0, 2 * settings.window) if settings.shared else (g, g + 1)
+
+
+@compiled(inline="always")
+def line_at(i, place, window):
+    """The line at a place in the window of line i, and where numbers of the pair stand: those of the earlier line."""
+    if place < window:
+        return i + 1 + place, i * window + place
+    j = i - 1 - (place - window)
+    return j, j * window + place - window
 
 
 @compiled(inline="always")
 def has_partner(unit, i, count, g, settings):
     """Whether group g of line i has any partner."""
-    first, last, begin, end = partner_range(i, count, g, settings)
     found = False
-    for o in range(first, last):
-        found |= is_pair(unit, i, i + 1 + o)
-    for o in range(begin, end):
-        found |= is_pair(unit, i, i - 1 - o)
+    first, last = places(g, settings)
+    for place in range(first, last):
+        j, _ = line_at(i, place, settings.window)
+        found |= 0 <= j < count and is_pair(unit, i, j)
     return found
 
 
 @compiled(inline="always")
 def in_basket(line, g, begin, end, settings):
     """Whether the partner of group g of a line lies in its basket; with shared negatives, whether any does."""
-    if settings.shared:
-        return end - begin > 1
-    partner = line + 1 + g if g < settings.window else line - 1 - (g - settings.window)
-    return begin <= partner < end
+    return end - begin > 1 if settings.shared else begin <= line_at(line, g, settings.window)[0] < end
 
 
 @compiled(inline="always")

@@ -21,7 +21,8 @@ from neatrec.models.embeddings.kernels.cpu_common import (
     finish_unit,
     group_count,
     is_pair,
-    partner_range,
+    line_at,
+    places,
     replace_refused,
     unit_lines,
     unit_workspace,
@@ -50,7 +51,7 @@ TINY = 1e-30
 
 
 class SkipGramWorkspace(NamedTuple):
-    """The lines of a unit (lines, ...), its pairs, of lines i and i + 1 + o (lines, window), and its negatives."""
+    """The lines of a unit (lines, ...), its pairs, of lines i and i + 1 + o (lines x window), and its negatives."""
 
     unit: UnitWorkspace
     f: Floats  # (lines, at least width) input rows as they were
@@ -58,17 +59,12 @@ class SkipGramWorkspace(NamedTuple):
     f_gradient: Floats  # (lines, at least width) minus the gradient
     g_gradient: Floats  # (lines, at least width)
     norm: Floats  # (lines,) squared length of f
-    forward: Floats  # (lines, window) 1 - sigmoid(f_i . g_j) of line i and line j = i + 1 + o
-    forwards: Floats  # the same numbers, flat
-    backward: Floats  # (lines, window) 1 - sigmoid(f_j . g_i)
-    backwards: Floats  # the same numbers, flat
-    forward_loss: Floats  # (lines, window)
-    forward_losses: Floats  # the same numbers, flat
-    backward_loss: Floats  # (lines, window)
-    backward_losses: Floats  # the same numbers, flat
-    sigmoid: Floats  # (groups, negatives) of f_i . g_k
-    flat_sigmoid: Floats  # the same numbers, flat
-    flat_loss: Floats  # (groups x negatives,)
+    forward: Floats  # (lines x window,) 1 - sigmoid(f_i . g_j) of line i and line j = i + 1 + o
+    backward: Floats  # (lines x window,) 1 - sigmoid(f_j . g_i)
+    forward_loss: Floats  # (lines x window,)
+    backward_loss: Floats  # (lines x window,)
+    sigmoid: Floats  # (groups x negatives,) of f_i . g_k
+    loss: Floats  # (groups x negatives,)
     step: Floats  # (negatives,) of the group at hand
     partners: Floats  # (groups,)
     partner: npt.NDArray[np.int64]  # (2 window,) lines that draw the line at hand
@@ -88,11 +84,9 @@ def new_workspace(lines: int, settings: KernelSettings) -> SkipGramWorkspace:
     """A workspace for `lines` lines."""
     groups = lines * groups_of(settings)
 
-    def zeros(*shape: int) -> Floats:
-        return np.zeros(shape, dtype=np.float32)
+    def zeros(count: int) -> Floats:
+        return np.zeros(count, dtype=np.float32)
 
-    forward, backward, forward_loss, backward_loss = (zeros(lines, settings.window) for _ in range(4))
-    sigmoid = zeros(groups, settings.negatives)
     return SkipGramWorkspace(
         unit=unit_workspace(lines, settings),
         f=new_table(lines, settings.dim),
@@ -100,17 +94,12 @@ def new_workspace(lines: int, settings: KernelSettings) -> SkipGramWorkspace:
         f_gradient=new_table(lines, settings.dim),
         g_gradient=new_table(lines, settings.dim),
         norm=zeros(lines),
-        forward=forward,
-        forwards=forward.reshape(-1),
-        backward=backward,
-        backwards=backward.reshape(-1),
-        forward_loss=forward_loss,
-        forward_losses=forward_loss.reshape(-1),
-        backward_loss=backward_loss,
-        backward_losses=backward_loss.reshape(-1),
-        sigmoid=sigmoid,
-        flat_sigmoid=sigmoid.reshape(-1),
-        flat_loss=zeros(groups * settings.negatives),
+        forward=zeros(lines * settings.window),
+        backward=zeros(lines * settings.window),
+        forward_loss=zeros(lines * settings.window),
+        backward_loss=zeros(lines * settings.window),
+        sigmoid=zeros(groups * settings.negatives),
+        loss=zeros(groups * settings.negatives),
         step=zeros(settings.negatives),
         partners=zeros(groups),
         partner=np.zeros(2 * settings.window, np.int64),
@@ -137,28 +126,24 @@ def _compare_pairs(data, work, count, start, stop):
     """Sigmoids and losses of all pairs within the window, in both directions; only queries' directions count."""
     window, dims = data.settings.window, data.dims
     for i in range(count):
-        for o in range(min(window, count - 1 - i)):
-            j = i + 1 + o
-            pair = is_pair(work.unit, i, j)
-            work.forward[i, o] = -dot(work.f, i, work.g, j, dims) if pair and start <= i < stop else f32(NO_PAIR)
-            work.backward[i, o] = -dot(work.f, j, work.g, i, dims) if pair and start <= j < stop else f32(NO_PAIR)
-    sigmoids(work.forwards[: count * window], work.forward_losses)
-    sigmoids(work.backwards[: count * window], work.backward_losses)
+        for j in range(i + 1, min(i + 1 + window, count)):
+            pair, at = is_pair(work.unit, i, j), i * window + j - i - 1
+            work.forward[at] = -dot(work.f, i, work.g, j, dims) if pair and start <= i < stop else f32(NO_PAIR)
+            work.backward[at] = -dot(work.f, j, work.g, i, dims) if pair and start <= j < stop else f32(NO_PAIR)
+    sigmoids(work.forward[: count * window], work.forward_loss)
+    sigmoids(work.backward[: count * window], work.backward_loss)
 
 
 @compiled(inline="always")
 def _partners(work, i, count, g, settings):
     """How many pairs group g of line i has, and the sum of their losses."""
     pairs, loss = 0, f32(0)
-    first, last, begin, end = partner_range(i, count, g, settings)
-    for o in range(first, last):
-        if is_pair(work.unit, i, i + 1 + o):
+    first, last = places(g, settings)
+    for place in range(first, last):
+        j, at = line_at(i, place, settings.window)
+        if 0 <= j < count and is_pair(work.unit, i, j):
             pairs += 1
-            loss += work.forward_loss[i, o]
-    for o in range(begin, end):
-        if is_pair(work.unit, i, i - 1 - o):
-            pairs += 1
-            loss += work.backward_loss[i - 1 - o, o]
+            loss += work.forward_loss[at] if j > i else work.backward_loss[at]
     return pairs, loss
 
 
@@ -182,33 +167,34 @@ def _compare_negatives(data, work, i, first, last):
     negatives, query, loss = data.settings.negatives, work.unit.item[i], f32(0)
     for n in range(first, last):
         if work.partners[n] > f32(0):
-            dots(work.sigmoid[n], work.f, i, data.tables[1], work.unit.negative[n], data.dims)
+            dots(work.sigmoid[n * negatives :], work.f, i, data.tables[1], work.unit.negative[n], data.dims)
             for k in range(negatives):
                 if work.unit.negative[n, k] == query:
-                    work.sigmoid[n, k] = f32(NO_PAIR)
+                    work.sigmoid[n * negatives + k] = f32(NO_PAIR)
     begin, end = first * negatives, last * negatives
-    sigmoids(work.flat_sigmoid[begin:end], work.flat_loss[begin:end])
+    sigmoids(work.sigmoid[begin:end], work.loss[begin:end])
     for n in range(first, last):
         if work.partners[n] > f32(0):
             for k in range(negatives):
                 used = f32(work.unit.negative[n, k] != query) * work.partners[n]
-                work.sigmoid[n, k] *= -used
-                loss += used * work.flat_loss[n * negatives + k]
+                work.sigmoid[n * negatives + k] *= -used
+                loss += used * work.loss[n * negatives + k]
     return loss
 
 
 @compiled(inline="always")
 def _push(data, work, i, first, unit, rate):
     """Compare line i with the negatives of its groups and push them away; what that cost."""
-    table, settings, line = data.tables[1], data.settings, Line(work.f, work.f_gradient, i)
-    last = first + group_count(settings)
+    table, negatives, line = data.tables[1], data.settings.negatives, Line(work.f, work.f_gradient, i)
+    last = first + group_count(data.settings)
     loss = _compare_negatives(data, work, i, first, last)
     for n in range(first, last):
         if work.partners[n] > f32(0):
-            for k in range(settings.negatives):
-                row, weight = work.unit.negative[n, k], work.sigmoid[n, k]
-                work.step[k] = weight * adagrad_step(data, table, row, weight * weight * work.norm[i], rate)
-            exchange(table, work.unit.negative[n], line, work.sigmoid[n], work.step, data.dims)
+            weights = work.sigmoid[n * negatives :]
+            for k in range(negatives):
+                step = adagrad_step(data, table, work.unit.negative[n, k], weights[k] * weights[k] * work.norm[i], rate)
+                work.step[k] = weights[k] * step
+            exchange(table, work.unit.negative[n], line, weights, work.step, data.dims)
     return loss
 
 
@@ -216,14 +202,13 @@ def _push(data, work, i, first, unit, rate):
 def _add_partners(data, work, attraction, i, count):
     """Add the weighted rows of the partners of line i to its gradient, whose sum of squares comes back."""
     partners, window = 0, data.settings.window
-    for o in range(min(window, count - 1 - i)):
-        if attraction.ahead[i, o] > f32(TINY):
-            work.partner[partners], work.weight[partners] = i + 1 + o, attraction.ahead[i, o]
-            partners += 1
-    for o in range(min(window, i)):
-        if attraction.behind[i - 1 - o, o] > f32(TINY):
-            work.partner[partners], work.weight[partners] = i - 1 - o, attraction.behind[i - 1 - o, o]
-            partners += 1
+    for place in range(2 * window):
+        j, at = line_at(i, place, window)
+        if 0 <= j < count:
+            weight = attraction.ahead[at] if j > i else attraction.behind[at]
+            if weight > f32(TINY):
+                work.partner[partners], work.weight[partners] = j, weight
+                partners += 1
     weights = RowWeights(work.partner, work.weight, partners)
     return add_rows(attraction.gradient, i, attraction.rows, weights, data.dims)
 
@@ -253,7 +238,7 @@ def _settle(data, work, count, rate):
 def item2vec_gradients(data, work, buffer, slot, unit, pairs):
     """Write a unit's gradients to the buffer, of its pairs only those of a `PairRange`."""
     settings, dims, table, of_unit = data.settings, data.dims, data.tables[1], work.unit
-    lines, window, groups = unit_lines(data, unit), settings.window, group_count(settings)
+    lines, groups = unit_lines(data, unit), group_count(settings)
     draw_unit_bits(data, of_unit, lines, 0)
     _gather(data, work, lines.low, lines.loaded)
     for n in range(lines.groups):
@@ -269,16 +254,17 @@ def item2vec_gradients(data, work, buffer, slot, unit, pairs):
             continue
         seen += 1
         if not (settings.shared or pairs.first < seen <= pairs.last):
-            if g < window:
-                work.forward[i, g] = f32(0)
+            j, pair = line_at(i, g, settings.window)
+            if j > i:
+                work.forward[pair] = f32(0)
             else:
-                work.backward[i - 1 - (g - window), g - window] = f32(0)
+                work.backward[pair] = f32(0)
             continue
         replace_refused(data, of_unit, of_unit.negative, n, Query(of_unit.item[i], -1, lines.loaded))
         found += partners
         loss += cost + _compare_negatives(data, work, i, n, n + 1)
         for k in range(settings.negatives):
-            weight, row = work.sigmoid[n, k], of_unit.negative[n, k]
+            weight, row = work.sigmoid[n * settings.negatives + k], of_unit.negative[n, k]
             if weight != f32(0):
                 add_entry(buffer, at, 1, row)
                 set_row(buffer.vector, at, weight, work.f, i, dims)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy import float32 as f32
 
-from neatrec.compiled import RELAXED, compiled
+from neatrec.compiled import FUSED, RELAXED, compiled
 from neatrec.models.embeddings.kernels.arguments import KernelSettings, groups_of
 from neatrec.models.embeddings.kernels.cpu_common import (
     Query,
@@ -26,7 +26,8 @@ from neatrec.models.embeddings.kernels.cpu_common import (
     group_count,
     has_partner,
     is_pair,
-    partner_range,
+    line_at,
+    places,
     replace_refused,
     unit_lines,
     unit_workspace,
@@ -57,27 +58,24 @@ NEVER = 1e37
 
 
 class GaussianWorkspace(NamedTuple):
-    """The lines of a unit (lines, ...), its pairs, of lines i and i + 1 + o (lines, window), and its negatives."""
+    """The lines of a unit (lines, ...), its pairs, of lines i and i + 1 + o (lines x window), and its negatives."""
 
     unit: UnitWorkspace
     variance: Floats  # (lines,)
     x: Floats  # (lines, at least width) the means as they were
     gradient: Floats  # (lines, at least width) minus the gradient
     slope: Floats  # (lines,) the same by the log-variance, still to be multiplied by the variance
-    pair_distance: Floats  # (lines, window) square distance, and so on
+    pair_distance: Floats  # (lines x window,) square distance, and so on
     pair_log: Floats  # log of both variances
-    pair_logs: Floats  # the same numbers, flat
     pair_precision: Floats
     threshold: Floats  # what a negative's likelihood must pass
     forward: Floats  # how many negatives of line i pass it
     backward: Floats  # how many of line i + 1 + o
     taken: npt.NDArray[np.bool_]  # (groups,) whether the group is to be compared
-    distance: Floats  # (groups, negatives) square distance, and so on
+    distance: Floats  # (groups x negatives,) square distance, and so on
     negative_variance: Floats
-    negative_variances: Floats  # the same numbers, flat
     precision: Floats
     likelihood: Floats
-    likelihoods: Floats  # the same numbers, flat
     active: Floats  # thresholds that the negative passes
     partner: npt.NDArray[np.int64]  # (2 window,) lines that draw the line at hand
     weight: Floats  # (2 window,) and how strongly
@@ -95,32 +93,28 @@ def new_workspace(lines: int, settings: KernelSettings, kinds: int = 1) -> Gauss
     """A workspace for `lines` lines and so many kinds of negatives."""
     groups = lines * groups_of(settings)
 
-    def zeros(*shape: int) -> Floats:
-        return np.zeros(shape, dtype=np.float32)
+    def zeros(count: int) -> Floats:
+        return np.zeros(count, dtype=np.float32)
 
-    pair, negative = (lines, settings.window), (groups, settings.negatives)
-    pair_log, variance, likelihood = zeros(*pair), zeros(*negative), zeros(*negative)
+    pairs, negatives = lines * settings.window, groups * settings.negatives
     return GaussianWorkspace(
         unit=unit_workspace(lines, settings, kinds),
         variance=zeros(lines),
         x=new_table(lines, settings.dim),
         gradient=new_table(lines, settings.dim),
         slope=zeros(lines),
-        pair_distance=zeros(*pair),
-        pair_log=pair_log,
-        pair_logs=pair_log.reshape(-1),
-        pair_precision=zeros(*pair),
-        threshold=zeros(*pair),
-        forward=zeros(*pair),
-        backward=zeros(*pair),
+        pair_distance=zeros(pairs),
+        pair_log=zeros(pairs),
+        pair_precision=zeros(pairs),
+        threshold=zeros(pairs),
+        forward=zeros(pairs),
+        backward=zeros(pairs),
         taken=np.zeros(groups, np.bool_),
-        distance=zeros(*negative),
-        negative_variance=variance,
-        negative_variances=variance.reshape(-1),
-        precision=zeros(*negative),
-        likelihood=likelihood,
-        likelihoods=likelihood.reshape(-1),
-        active=zeros(*negative),
+        distance=zeros(negatives),
+        negative_variance=zeros(negatives),
+        precision=zeros(negatives),
+        likelihood=zeros(negatives),
+        active=zeros(negatives),
         partner=np.zeros(2 * settings.window, np.int64),
         weight=zeros(2 * settings.window),
     )
@@ -129,18 +123,28 @@ def new_workspace(lines: int, settings: KernelSettings, kinds: int = 1) -> Gauss
 @compiled(inline="always")
 def gather(data, work, low, count):
     """Copy `count` lines from `low` on, and what the table holds of them, into the workspace."""
-    table, dims = data.tables[0], data.dims
+    table, dims, window = data.tables[0], data.dims, data.settings.window
     copy_items(data.shard, low, count, work.unit)
     for i in range(count):
         row = work.unit.item[i]
         copy_row(work.x, i, table, row, dims)
         clear_row(work.gradient, i, dims)
-        for o in range(data.settings.window):
-            work.forward[i, o] = f32(0)
-            work.backward[i, o] = f32(0)
+        for at in range(i * window, (i + 1) * window):
+            work.forward[at] = f32(0)
+            work.backward[at] = f32(0)
         work.variance[i] = table[row, LANES * len(dims) + LOG_VARIANCE]
         work.slope[i] = f32(0)
     exponentials(work.variance[:count])
+
+
+@compiled(forceinline=True, fastmath=FUSED)
+def log_likelihood(distance, precision, log_variance, half, margin):
+    """Of a pair, less the margin and a constant.
+
+    LLVM has two versions of a loop that writes to an array, and runs the one or the other by where arrays lie in
+    memory. With sums in any order the two would differ in their last bits.
+    """
+    return f32(-0.5) * distance * precision - half * log_variance - margin
 
 
 @compiled(inline="always")
@@ -149,16 +153,19 @@ def compare_pairs(data, work, count):
     settings, dims = data.settings, data.dims
     half, margin, window = f32(0.5 * settings.dim), f32(settings.margin), settings.window
     for i in range(count):
-        for o in range(min(window, count - 1 - i)):
-            work.pair_distance[i, o] = square_distance(work.x, i, work.x, i + 1 + o, dims)
-            work.pair_log[i, o] = work.variance[i] + work.variance[i + 1 + o]
-            work.pair_precision[i, o] = f32(1) / work.pair_log[i, o]
-    logarithms(work.pair_logs[: count * window])
+        for j in range(i + 1, min(i + 1 + window, count)):
+            at = i * window + j - i - 1
+            work.pair_distance[at] = square_distance(work.x, i, work.x, j, dims)
+            work.pair_log[at] = work.variance[i] + work.variance[j]
+            work.pair_precision[at] = f32(1) / work.pair_log[at]
+    logarithms(work.pair_log[: count * window])
+    for at in range(count * window):
+        distance, precision = work.pair_distance[at], work.pair_precision[at]
+        work.threshold[at] = log_likelihood(distance, precision, work.pair_log[at], half, margin)
     for i in range(count):
-        for o in range(min(window, count - 1 - i)):
-            nearness = f32(-0.5) * work.pair_distance[i, o] * work.pair_precision[i, o]
-            likelihood = nearness - half * work.pair_log[i, o]
-            work.threshold[i, o] = likelihood - margin if is_pair(work.unit, i, i + 1 + o) else f32(NO_PAIR)
+        for j in range(i + 1, min(i + 1 + window, count)):
+            if not is_pair(work.unit, i, j):
+                work.threshold[i * window + j - i - 1] = f32(NO_PAIR)
 
 
 @compiled(inline="always")
@@ -171,31 +178,30 @@ def compare_negatives(data, work, start, count):
             i = start + n // groups
             query = work.unit.item[i]
             for k in range(negatives):
-                row = work.unit.negative[n, k]
+                row, at = work.unit.negative[n, k], n * negatives + k
                 apart = square_distance(work.x, i, table, row, dims)
-                work.distance[n, k] = f32(NEVER) if row == query else apart
-                work.negative_variance[n, k] = table[row, LANES * len(dims) + LOG_VARIANCE]
-    exponentials(work.negative_variances[: count * negatives])
+                work.distance[at] = f32(NEVER) if row == query else apart
+                work.negative_variance[at] = table[row, LANES * len(dims) + LOG_VARIANCE]
+    exponentials(work.negative_variance[: count * negatives])
     for n in range(count):
-        for k in range(negatives):
-            both = work.negative_variance[n, k] + work.variance[start + n // groups]
-            work.likelihood[n, k] = both
-            work.precision[n, k] = f32(1) / both
-    logarithms(work.likelihoods[: count * negatives])
-    for n in range(count):
-        for k in range(negatives):
-            nearness = f32(-0.5) * work.distance[n, k] * work.precision[n, k]
-            work.likelihood[n, k] = nearness - half * work.likelihood[n, k]
+        for at in range(n * negatives, (n + 1) * negatives):
+            both = work.negative_variance[at] + work.variance[start + n // groups]
+            work.likelihood[at] = both
+            work.precision[at] = f32(1) / both
+    logarithms(work.likelihood[: count * negatives])
+    for at in range(count * negatives):
+        distance, precision = work.distance[at], work.precision[at]
+        work.likelihood[at] = log_likelihood(distance, precision, work.likelihood[at], half, f32(0))
 
 
-@compiled(inline="always")
+@compiled(forceinline=True, fastmath=FUSED)
 def pass_threshold(work, n, threshold, negatives):
     """How many negatives of group n pass the threshold of a pair, and the sum of what they are above it."""
     hits, loss = f32(0), f32(0)
-    for k in range(negatives):
-        above = work.likelihood[n, k] - threshold
+    for at in range(n * negatives, (n + 1) * negatives):
+        above = work.likelihood[at] - threshold
         hit = f32(above > f32(0))
-        work.active[n, k] += hit
+        work.active[at] += hit
         hits += hit
         loss += max(above, f32(0))
     return hits, loss
@@ -205,20 +211,17 @@ def pass_threshold(work, n, threshold, negatives):
 def hinges(work, n, i, g, count, settings):
     """Which negatives of group n, the g-th of line i, pass the thresholds of its pairs: (pairs, loss, passes)."""
     pairs, loss, active, negatives = 0.0, f32(0), f32(0), settings.negatives
-    for k in range(negatives):
-        work.active[n, k] = f32(0)
-    first, last, begin, end = partner_range(i, count, g, settings)
-    for o in range(first, last):
-        if work.threshold[i, o] < f32(NO_PAIR):
-            hits, cost = pass_threshold(work, n, work.threshold[i, o], negatives)
-            work.forward[i, o] = hits
-            pairs += 1.0
-            loss += cost
-            active += hits
-    for o in range(begin, end):
-        if work.threshold[i - 1 - o, o] < f32(NO_PAIR):
-            hits, cost = pass_threshold(work, n, work.threshold[i - 1 - o, o], negatives)
-            work.backward[i - 1 - o, o] = hits
+    for at in range(n * negatives, (n + 1) * negatives):
+        work.active[at] = f32(0)
+    first, last = places(g, settings)
+    for place in range(first, last):
+        j, at = line_at(i, place, settings.window)
+        if 0 <= j < count and work.threshold[at] < f32(NO_PAIR):
+            hits, cost = pass_threshold(work, n, work.threshold[at], negatives)
+            if j > i:
+                work.forward[at] = hits
+            else:
+                work.backward[at] = hits
             pairs += 1.0
             loss += cost
             active += hits
@@ -253,9 +256,10 @@ def _push(data, work, i, first, unit, rate):
         if not work.taken[n]:
             continue
         for k in range(settings.negatives):
-            if work.active[n, k] > f32(0):
-                row, precision, distance = work.unit.negative[n, k], work.precision[n, k], work.distance[n, k]
-                force = work.active[n, k] * precision
+            at = n * settings.negatives + k
+            if work.active[at] > f32(0):
+                row, precision, distance = work.unit.negative[n, k], work.precision[at], work.distance[at]
+                force = work.active[at] * precision
                 if table[row, visitor] == f32(unit + 1):
                     # drawn before in this unit and pushed since: from where it stands now
                     distance = square_distance(work.x, i, table, row, dims)
@@ -264,7 +268,7 @@ def _push(data, work, i, first, unit, rate):
                 repel(table, row, line, force, step, dims)
                 slope = force * (half - f32(0.5) * distance * precision)
                 total += slope
-                variance_step(data, table, row, slope * work.negative_variance[n, k], rate)
+                variance_step(data, table, row, slope * work.negative_variance[at], rate)
     work.slope[i] += total
     return f32(0)
 
@@ -274,17 +278,16 @@ def draw_to_partners(data, work, i, count):
     """Finish the gradient of line i: it is drawn to its partners. Its sum of squares and its slope come back."""
     half, window = f32(0.5 * data.settings.dim), data.settings.window
     partners, drawn, slope = 0, f32(0), work.slope[i]
-    for side in range(2):
-        for o in range(min(window, count - 1 - i) if side == 0 else min(window, i)):
-            first = i if side == 0 else i - 1 - o
-            precision = work.pair_precision[first, o]
-            weight = (work.forward[first, o] + work.backward[first, o]) * precision
+    for place in range(2 * window):
+        j, at = line_at(i, place, window)
+        if 0 <= j < count:
+            precision = work.pair_precision[at]
+            weight = (work.forward[at] + work.backward[at]) * precision
             if weight > f32(0):
-                work.partner[partners] = i + 1 + o if side == 0 else i - 1 - o
-                work.weight[partners] = weight
+                work.partner[partners], work.weight[partners] = j, weight
                 partners += 1
                 drawn += weight
-                slope += weight * (f32(0.5) * work.pair_distance[first, o] * precision - half)
+                slope += weight * (f32(0.5) * work.pair_distance[at] * precision - half)
     add_row(work.gradient, i, -drawn, work.x, i, data.dims)
     squared = add_rows(work.gradient, i, work.x, RowWeights(work.partner, work.weight, partners), data.dims)
     return squared, slope * work.variance[i]
@@ -306,15 +309,16 @@ def _settle(data, work, count, rate):
 def write_negative(data, work, buffer, at, negative):
     """Write the gradient of a negative to entry `at`; the gradient of its line gets its part."""
     (i, n, k), dims = negative, data.dims
-    row, precision = work.unit.negative[n, k], work.precision[n, k]
-    force = work.active[n, k] * precision
+    row, number = work.unit.negative[n, k], n * data.settings.negatives + k
+    precision = work.precision[number]
+    force = work.active[number] * precision
     add_entry(buffer, at, 0, row)
     set_row(buffer.vector, at, force, data.tables[0], row, dims)
     add_row(buffer.vector, at, -force, work.x, i, dims)
     add_row(work.gradient, i, f32(-1), buffer.vector, at, dims)
-    slope = force * (f32(0.5 * data.settings.dim) - f32(0.5) * work.distance[n, k] * precision)
+    slope = force * (f32(0.5 * data.settings.dim) - f32(0.5) * work.distance[number] * precision)
     work.slope[i] += slope
-    buffer.slope[at] = slope * work.negative_variance[n, k]
+    buffer.slope[at] = slope * work.negative_variance[number]
 
 
 @compiled(inline="always")
@@ -371,7 +375,7 @@ def neat_gradients(data, work, buffer, slot, unit, pairs):
             loss += e
             active += a
             for k in range(settings.negatives):
-                if work.active[n, k] > f32(0):
+                if work.active[n * settings.negatives + k] > f32(0):
                     write_negative(data, work, buffer, at, Negative(i, n, k))
                     at += 1
     at = write_gaussians(data, work, buffer, at, lines.loaded)

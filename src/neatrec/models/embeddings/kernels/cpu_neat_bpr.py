@@ -15,7 +15,8 @@ from neatrec.models.embeddings.kernels.cpu_common import (
     finish_unit,
     group_count,
     is_pair,
-    partner_range,
+    line_at,
+    places,
     unit_lines,
 )
 from neatrec.models.embeddings.kernels.cpu_kernel import CompiledKernel
@@ -113,13 +114,11 @@ def _rank_group(data, work, group, count):
             work.real[kind, k] = f32(row != unit.item[i])
             work.product[kind, k] = dot(work.user, 0, data.tables[0], row, data.dims)
             work.weight[kind, k] = f32(0)
-    first, last, begin, end = partner_range(i, count, group.place, settings)
-    for o in range(first, last):
-        if is_pair(unit, i, i + 1 + o):
-            loss += _rank_line(data, work, i + 1 + o, WORSE, f32(1))
-    for o in range(begin, end):
-        if is_pair(unit, i, i - 1 - o):
-            loss += _rank_line(data, work, i - 1 - o, WORSE, f32(1))
+    first, last = places(group.place, settings)
+    for place in range(first, last):
+        j, _ = line_at(i, place, settings.window)
+        if 0 <= j < count and is_pair(unit, i, j):
+            loss += _rank_line(data, work, j, WORSE, f32(1))
     return loss + _rank_line(data, work, i, OTHER, f32(group.partners))
 
 

@@ -22,7 +22,8 @@ from neatrec.models.embeddings.kernels.cpu_common import (
     finish_unit,
     group_count,
     is_pair,
-    partner_range,
+    line_at,
+    places,
     replace_refused,
     unit_lines,
     unit_workspace,
@@ -129,14 +130,11 @@ def _gather(data, work, low, count, user):
 def _find_partners(work, i, count, g, settings):
     """Lines of the partners of group g of line i into `work.partner`; how many there are."""
     partners = 0
-    first, last, begin, end = partner_range(i, count, g, settings)
-    for o in range(first, last):
-        if is_pair(work.unit, i, i + 1 + o):
-            work.partner[partners] = i + 1 + o
-            partners += 1
-    for o in range(begin, end):
-        if is_pair(work.unit, i, i - 1 - o):
-            work.partner[partners] = i - 1 - o
+    first, last = places(g, settings)
+    for place in range(first, last):
+        j, _ = line_at(i, place, settings.window)
+        if 0 <= j < count and is_pair(work.unit, i, j):
+            work.partner[partners] = j
             partners += 1
     return partners
 
