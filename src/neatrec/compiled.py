@@ -37,7 +37,8 @@ calls, each with its sums in an order of its own, and a process runs the copy th
 depend on whether code was compiled or came from the cache, and on what ran before.
 """
 FUSED = {"contract"}
-"""x y + z may be rounded once. Sums keep their order: every copy of a function gives the same bits."""
+"""x y + z may be rounded once; sums keep their order. Copies of a function give the same bits as long as the compiler
+fuses the same products in each, as it does (`test_numbers_have_the_same_bits_alone_and_among_others`)."""
 log = logging.getLogger(__name__)
 
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from helpers.kernel_cases import CASES, SETTINGS, Case, make_draws, make_shard, make_tables, train
+from neatrec.models.embeddings.kernels import cpu_rows
 from neatrec.models.embeddings.kernels.arguments import Draws, KernelInput, KernelSettings, Shard
 from neatrec.models.embeddings.kernels.dispatch import kernel
-from neatrec.models.embeddings.kernels.layout import Table, width
+from neatrec.models.embeddings.kernels.layout import Table, chunks, width
 
 SIZES = [6, 2, 9, 1, 4, 7, 3]
 EVERY_KERNEL = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
@@ -97,16 +98,55 @@ def test_rate_zero_changes_nothing(case: Case) -> None:
 
 
 @EVERY_KERNEL
-@pytest.mark.parametrize("threads", [2, 5])
-def test_blocks_give_the_same_bits_at_any_number_of_threads(case: Case, threads: int) -> None:
+@pytest.mark.parametrize(("threads", "negatives", "window"), [(2, 5, 3), (5, 5, 3), (3, 20, 9), (3, 70, 2)])
+def test_blocks_give_the_same_bits_at_any_number_of_threads(
+    case: Case, threads: int, negatives: int, window: int
+) -> None:
+    """Also where loops over negatives and windows are long enough for vector registers."""
     sizes = np.random.default_rng(3).integers(2, 15, size=400).tolist()
     shard = make_shard(sizes, 60, users=case.users)
-    settings, draws = SETTINGS._replace(block=16), make_draws(shard)
+    settings, draws = SETTINGS._replace(block=16, negatives=negatives, window=window), make_draws(shard)
     wanted, seen = train(case, shard, draws, settings, compiled=True)
     found, stats = train(case, shard, draws, settings, compiled=True, threads=threads)
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(one, other)
     assert stats == seen
+
+
+@pytest.mark.parametrize("size", range(1, 13))
+def test_rows_that_repeat_are_changed_one_after_the_other(size: int) -> None:
+    """Five rows are worked on at a time: a row that is drawn twice must see its own change."""
+    rng = np.random.default_rng(size)
+    table, vector, gradient = (rng.normal(size=(rows, 16)).astype(np.float32) for rows in (3, 2, 2))
+    rows = rng.integers(3, size=size)
+    weights, steps = rng.normal(size=(2, size)).astype(np.float32)
+    wanted, drawn = table.astype(np.float64), gradient[1].astype(np.float64)
+    for row, weight, step in zip(rows, weights, steps, strict=True):
+        drawn += weight * wanted[row]
+        wanted[row] += step * vector[1]
+    products, sums = np.zeros(size, np.float32), gradient.copy()
+    cpu_rows.dots(products, vector, 1, table, rows, chunks(16))
+    np.testing.assert_allclose(products, table[rows] @ vector[1], rtol=1e-4, atol=1e-5)
+    squared = cpu_rows.add_rows(sums, 1, table, cpu_rows.RowWeights(rows, weights, size), chunks(16))
+    added = gradient[1] + weights @ table[rows]
+    np.testing.assert_allclose(sums[1], added, rtol=1e-4, atol=1e-4)
+    assert squared == pytest.approx(added @ added, rel=1e-3)
+    cpu_rows.exchange(table, rows, cpu_rows.Line(vector, gradient, 1), weights, steps, chunks(16))
+    np.testing.assert_allclose(table, wanted, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(gradient[1], drawn, rtol=1e-3, atol=1e-3)
+
+
+def test_numbers_have_the_same_bits_alone_and_among_others() -> None:
+    """Loops in vector registers and their scalar ends round alike: see `neatrec.compiled.FUSED`."""
+    values = np.abs(np.random.default_rng(0).normal(scale=5, size=1_000)).astype(np.float32)
+    for function in (cpu_rows.exponentials, cpu_rows.logarithms, lambda x: cpu_rows.sigmoids(x, x.copy())):
+        whole = values.copy()
+        function(whole)
+        for piece in (1, 3, 7, 9, 17, 33, 70):
+            found = values.copy()
+            for first in range(0, len(found), piece):
+                function(found[first : first + piece])
+            np.testing.assert_array_equal(found, whole)
 
 
 @EVERY_KERNEL

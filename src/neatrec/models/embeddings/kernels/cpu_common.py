@@ -141,7 +141,8 @@ def places(g, settings):
 
 @compiled(inline="always")
 def line_at(i, place, window):
-    """The line at a place in the window of line i, and where numbers of the pair stand: those of the earlier line."""
+    """The line at a place in the window of line i, and where numbers of the pair stand, if the line is in the unit:
+    those of the earlier line."""
     if place < window:
         return i + 1 + place, i * window + place
     j = i - 1 - (place - window)

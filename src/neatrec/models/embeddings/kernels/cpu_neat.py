@@ -141,7 +141,7 @@ def gather(data, work, low, count):
 def log_likelihood(distance, precision, log_variance, half, margin):
     """Of a pair, less the margin and a constant.
 
-    LLVM has two versions of a loop that writes to an array, and runs the one or the other by where arrays lie in
+    LLVM may have two versions of a loop that writes to an array, and run the one or the other by where arrays lie in
     memory. With sums in any order the two would differ in their last bits.
     """
     return f32(-0.5) * distance * precision - half * log_variance - margin
@@ -309,16 +309,16 @@ def _settle(data, work, count, rate):
 def write_negative(data, work, buffer, at, negative):
     """Write the gradient of a negative to entry `at`; the gradient of its line gets its part."""
     (i, n, k), dims = negative, data.dims
-    row, number = work.unit.negative[n, k], n * data.settings.negatives + k
-    precision = work.precision[number]
-    force = work.active[number] * precision
+    row, place = work.unit.negative[n, k], n * data.settings.negatives + k
+    precision = work.precision[place]
+    force = work.active[place] * precision
     add_entry(buffer, at, 0, row)
     set_row(buffer.vector, at, force, data.tables[0], row, dims)
     add_row(buffer.vector, at, -force, work.x, i, dims)
     add_row(work.gradient, i, f32(-1), buffer.vector, at, dims)
-    slope = force * (f32(0.5 * data.settings.dim) - f32(0.5) * work.distance[number] * precision)
+    slope = force * (f32(0.5 * data.settings.dim) - f32(0.5) * work.distance[place] * precision)
     work.slope[i] += slope
-    buffer.slope[at] = slope * work.negative_variance[number]
+    buffer.slope[at] = slope * work.negative_variance[place]
 
 
 @compiled(inline="always")

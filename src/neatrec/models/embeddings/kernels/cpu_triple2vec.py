@@ -87,7 +87,7 @@ def _new_workspace(lines: int, settings: KernelSettings) -> TripleWorkspace:
     def zeros(*shape: int) -> Floats:
         return np.zeros(shape, dtype=np.float32)
 
-    dim, places, negatives = width(settings.dim), 2 * settings.window, settings.negatives
+    dim, partners, negatives = width(settings.dim), 2 * settings.window, settings.negatives
     return TripleWorkspace(
         unit=unit_workspace(lines, settings, KINDS),
         f=zeros(lines, dim),
@@ -99,14 +99,14 @@ def _new_workspace(lines: int, settings: KernelSettings) -> TripleWorkspace:
         h=zeros(1, dim),
         real=zeros(KINDS, negatives),
         shared=zeros(KINDS, negatives),
-        partner=np.zeros(places, np.int64),
-        near=zeros(places),
-        pair=zeros(places),
-        with_user=zeros(places),
-        of_query=zeros(negatives, places),
-        of_user=zeros(negatives, places),
-        here_query=zeros(places, negatives),
-        here_user=zeros(places, negatives),
+        partner=np.zeros(partners, np.int64),
+        near=zeros(partners),
+        pair=zeros(partners),
+        with_user=zeros(partners),
+        of_query=zeros(negatives, partners),
+        of_user=zeros(negatives, partners),
+        here_query=zeros(partners, negatives),
+        here_user=zeros(partners, negatives),
         weight=zeros(KINDS, negatives),
     )
 
