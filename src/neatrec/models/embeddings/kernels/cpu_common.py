@@ -140,13 +140,19 @@ def places(g, settings):
 
 
 @compiled(inline="always")
+def flat_place(row, width, column):
+    """The place of an entry of a table that is kept flat; unsigned, so that Numba looks for no index from the end."""
+    return u64(row * width + column)
+
+
+@compiled(inline="always")
 def line_at(i, place, window):
     """The line at a place in the window of line i, and where numbers of the pair stand, if the line is in the unit:
     those of the earlier line."""
     if place < window:
-        return i + 1 + place, i * window + place
+        return i + 1 + place, flat_place(i, window, place)
     j = i - 1 - (place - window)
-    return j, j * window + place - window
+    return j, flat_place(j, window, place - window)
 
 
 @compiled(inline="always")

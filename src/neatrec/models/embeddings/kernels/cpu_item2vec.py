@@ -19,6 +19,7 @@ from neatrec.models.embeddings.kernels.cpu_common import (
     draw_candidates,
     draw_unit_bits,
     finish_unit,
+    flat_place,
     group_count,
     is_pair,
     line_at,
@@ -127,7 +128,7 @@ def _compare_pairs(data, work, count, start, stop):
     window, dims = data.settings.window, data.dims
     for i in range(count):
         for j in range(i + 1, min(i + 1 + window, count)):
-            pair, at = is_pair(work.unit, i, j), i * window + j - i - 1
+            pair, at = is_pair(work.unit, i, j), flat_place(i, window, j - i - 1)
             work.forward[at] = -dot(work.f, i, work.g, j, dims) if pair and start <= i < stop else f32(NO_PAIR)
             work.backward[at] = -dot(work.f, j, work.g, i, dims) if pair and start <= j < stop else f32(NO_PAIR)
     sigmoids(work.forward[: count * window], work.forward_loss)
@@ -170,15 +171,16 @@ def _compare_negatives(data, work, i, first, last):
             dots(work.sigmoid[n * negatives :], work.f, i, data.tables[1], work.unit.negative[n], data.dims)
             for k in range(negatives):
                 if work.unit.negative[n, k] == query:
-                    work.sigmoid[n * negatives + k] = f32(NO_PAIR)
+                    work.sigmoid[flat_place(n, negatives, k)] = f32(NO_PAIR)
     begin, end = first * negatives, last * negatives
     sigmoids(work.sigmoid[begin:end], work.loss[begin:end])
     for n in range(first, last):
         if work.partners[n] > f32(0):
             for k in range(negatives):
                 used = f32(work.unit.negative[n, k] != query) * work.partners[n]
-                work.sigmoid[n * negatives + k] *= -used
-                loss += used * work.loss[n * negatives + k]
+                at = flat_place(n, negatives, k)
+                work.sigmoid[at] *= -used
+                loss += used * work.loss[at]
     return loss
 
 
@@ -264,7 +266,7 @@ def item2vec_gradients(data, work, buffer, slot, unit, pairs):
         found += partners
         loss += cost + _compare_negatives(data, work, i, n, n + 1)
         for k in range(settings.negatives):
-            weight, row = work.sigmoid[n * settings.negatives + k], of_unit.negative[n, k]
+            weight, row = work.sigmoid[flat_place(n, settings.negatives, k)], of_unit.negative[n, k]
             if weight != f32(0):
                 add_entry(buffer, at, 1, row)
                 set_row(buffer.vector, at, weight, work.f, i, dims)

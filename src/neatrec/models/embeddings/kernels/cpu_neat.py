@@ -23,6 +23,7 @@ from neatrec.models.embeddings.kernels.cpu_common import (
     draw_candidates,
     draw_unit_bits,
     finish_unit,
+    flat_place,
     group_count,
     has_partner,
     is_pair,
@@ -129,7 +130,8 @@ def gather(data, work, low, count):
         row = work.unit.item[i]
         copy_row(work.x, i, table, row, dims)
         clear_row(work.gradient, i, dims)
-        for at in range(i * window, (i + 1) * window):
+        for o in range(window):
+            at = flat_place(i, window, o)
             work.forward[at] = f32(0)
             work.backward[at] = f32(0)
         work.variance[i] = table[row, LANES * len(dims) + LOG_VARIANCE]
@@ -154,7 +156,7 @@ def compare_pairs(data, work, count):
     half, margin, window = f32(0.5 * settings.dim), f32(settings.margin), settings.window
     for i in range(count):
         for j in range(i + 1, min(i + 1 + window, count)):
-            at = i * window + j - i - 1
+            at = flat_place(i, window, j - i - 1)
             work.pair_distance[at] = square_distance(work.x, i, work.x, j, dims)
             work.pair_log[at] = work.variance[i] + work.variance[j]
             work.pair_precision[at] = f32(1) / work.pair_log[at]
@@ -165,7 +167,7 @@ def compare_pairs(data, work, count):
     for i in range(count):
         for j in range(i + 1, min(i + 1 + window, count)):
             if not is_pair(work.unit, i, j):
-                work.threshold[i * window + j - i - 1] = f32(NO_PAIR)
+                work.threshold[flat_place(i, window, j - i - 1)] = f32(NO_PAIR)
 
 
 @compiled(inline="always")
@@ -178,13 +180,14 @@ def compare_negatives(data, work, start, count):
             i = start + n // groups
             query = work.unit.item[i]
             for k in range(negatives):
-                row, at = work.unit.negative[n, k], n * negatives + k
+                row, at = work.unit.negative[n, k], flat_place(n, negatives, k)
                 apart = square_distance(work.x, i, table, row, dims)
                 work.distance[at] = f32(NEVER) if row == query else apart
                 work.negative_variance[at] = table[row, LANES * len(dims) + LOG_VARIANCE]
     exponentials(work.negative_variance[: count * negatives])
     for n in range(count):
-        for at in range(n * negatives, (n + 1) * negatives):
+        for k in range(negatives):
+            at = flat_place(n, negatives, k)
             both = work.negative_variance[at] + work.variance[start + n // groups]
             work.likelihood[at] = both
             work.precision[at] = f32(1) / both
@@ -198,7 +201,8 @@ def compare_negatives(data, work, start, count):
 def pass_threshold(work, n, threshold, negatives):
     """How many negatives of group n pass the threshold of a pair, and the sum of what they are above it."""
     hits, loss = f32(0), f32(0)
-    for at in range(n * negatives, (n + 1) * negatives):
+    for k in range(negatives):
+        at = flat_place(n, negatives, k)
         above = work.likelihood[at] - threshold
         hit = f32(above > f32(0))
         work.active[at] += hit
@@ -211,8 +215,8 @@ def pass_threshold(work, n, threshold, negatives):
 def hinges(work, n, i, g, count, settings):
     """Which negatives of group n, the g-th of line i, pass the thresholds of its pairs: (pairs, loss, passes)."""
     pairs, loss, active, negatives = 0.0, f32(0), f32(0), settings.negatives
-    for at in range(n * negatives, (n + 1) * negatives):
-        work.active[at] = f32(0)
+    for k in range(negatives):
+        work.active[flat_place(n, negatives, k)] = f32(0)
     first, last = places(g, settings)
     for place in range(first, last):
         j, at = line_at(i, place, settings.window)
@@ -256,7 +260,7 @@ def _push(data, work, i, first, unit, rate):
         if not work.taken[n]:
             continue
         for k in range(settings.negatives):
-            at = n * settings.negatives + k
+            at = flat_place(n, settings.negatives, k)
             if work.active[at] > f32(0):
                 row, precision, distance = work.unit.negative[n, k], work.precision[at], work.distance[at]
                 force = work.active[at] * precision
@@ -309,7 +313,7 @@ def _settle(data, work, count, rate):
 def write_negative(data, work, buffer, at, negative):
     """Write the gradient of a negative to entry `at`; the gradient of its line gets its part."""
     (i, n, k), dims = negative, data.dims
-    row, place = work.unit.negative[n, k], n * data.settings.negatives + k
+    row, place = work.unit.negative[n, k], flat_place(n, data.settings.negatives, k)
     precision = work.precision[place]
     force = work.active[place] * precision
     add_entry(buffer, at, 0, row)
@@ -375,7 +379,7 @@ def neat_gradients(data, work, buffer, slot, unit, pairs):
             loss += e
             active += a
             for k in range(settings.negatives):
-                if work.active[n * settings.negatives + k] > f32(0):
+                if work.active[flat_place(n, settings.negatives, k)] > f32(0):
                     write_negative(data, work, buffer, at, Negative(i, n, k))
                     at += 1
     at = write_gaussians(data, work, buffer, at, lines.loaded)
