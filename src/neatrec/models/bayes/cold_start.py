@@ -26,7 +26,7 @@ RARE = 3
 """Items bought fewer times have stand-ins."""
 OWN_WEIGHT = 1.0
 """Weight of an item's own scores, plus as much per purchase, beside those of its stand-ins, each below 1."""
-NEW_DISCOUNT, CATEGORY_WEIGHT, TRUST_POWER = 1.5, 0.25, 8
+NEW_DISCOUNT, CATEGORY_WEIGHT, TRUST_POWER = 10.0, 0.25, 8
 """Scores of new items as answers are divided by the first, and times the weight of their stand-ins, at most 1, or the
 second, where only their category is known, to the power of the third: stand-ins that are hardly similar cost hits."""
 MIXED_PAIRS = 100_000
