@@ -29,7 +29,8 @@ def blocks(language: str) -> list[str]:
 
 PYTHON = blocks("python")
 SHOWN = [line for block in blocks("text") for line in block.splitlines()]
-COMMANDS = [line.removeprefix("$ ") for block in blocks("console") for line in block.split("\n") if line[:2] == "$ "]
+LINES = [line.removeprefix("$ ") for block in blocks("console") for line in block.split("\n") if line[:2] == "$ "]
+COMMANDS = [line for line in LINES if line.startswith("neatrec ")]  # pip is what set this up
 
 
 def neatrec(line: str) -> list[str]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from neatrec.data.baskets import Baskets
 from neatrec.data.table_result import ResultTable
-from neatrec.errors import must_be, require_extra
+from neatrec.errors import must_be, require_extra, require_whole
 from neatrec.text import plural, printable
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class Shop:
         """The pairs with evidence, the strongest lower bound of the lift first, each once; the first `k` of them."""
         from neatrec.release.export_rows import answers_table
 
+        k = None if k is None else require_whole("k", k)
         rows = answers_table(self.index, min_evidence=min_evidence, k=self.index.k).sort_by(
             [("lift_low", "descending"), ("query", "ascending"), ("item", "ascending")]
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,8 +58,10 @@ def _show_summary(done: Demo) -> None:
     chosen, statistic = done.model.name, first["best_statistic"]
     print(f"Held-out HR@10: {hits[chosen]:.3f} by {chosen}, {hits[statistic]:.3f} by {statistic}, the best statistic.")
     print(f"The report: {done.report}")
-    print(f'Ask: neatrec recommend {done.bundle} "{names.name(done.queries()[0])}"')
-    print(f"Look at it: neatrec serve {done.bundle}")
+    # `make demo` calls .venv/bin/neatrec, which is on no PATH
+    program = sys.argv[0] if Path(sys.argv[0]).name == "neatrec" and not shutil.which("neatrec") else "neatrec"
+    print(f'Ask: {program} recommend {done.bundle} "{names.name(done.queries()[0])}"')
+    print(f"Look at it: {program} serve {done.bundle}")
 
 
 def _pair(names: Catalog, query: int, item: int) -> str:

@@ -166,7 +166,7 @@ def options_from(options: SourceOptions | None, columns: dict[str, Any]) -> Sour
     known = list(option_infos())
     for name in columns:
         if name not in known:
-            raise must_be_one_of("option", known, name)
+            raise must_be_one_of("keyword argument", known, name)
     return replace(options or SourceOptions(), **columns)
 
 

@@ -99,7 +99,9 @@ def read_keys(file: Path | None, argument: str = "api-key-file") -> Keys:
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"cannot read the keys in {printable(file)}", file=str(file)) from error
+        why = "there is no such file" if isinstance(error, FileNotFoundError) else "it is not a text file"
+        hint = f"One key of at least {MIN_KEY} characters per line, such as `openssl rand -hex 24` prints."
+        raise SourceError(f"cannot read the keys in {printable(file)}: {why}", file=str(file), hint=hint) from error
     keys = _checked(text.split("\n"), argument)
     if not keys:
         hint = "One key per line, at most two."
@@ -113,7 +115,7 @@ def _checked(texts: list[str], argument: str) -> Keys:
         raise must_be(argument, f"at most {MAX_KEYS} keys", len(keys))
     if any(len(key) < MIN_KEY for key in keys):
         # the key itself must not stand in a message
-        raise must_be(argument, f"keys of at least {MIN_KEY} characters", "a shorter one")
+        raise must_be(argument, f"keys of at least {MIN_KEY} characters", min(map(len, keys)))
     return Keys(tuple(keys))
 
 
