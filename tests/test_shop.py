@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from scipy import sparse
 
 import neatrec
-from neatrec.errors import ParameterError
+from neatrec.errors import ParameterError, SourceError
 from neatrec.io.read import as_baskets
 from neatrec.models import Run
 from neatrec.shop import Shop
@@ -204,3 +205,25 @@ def test_a_shop_is_evaluated_plotted_and_saved(shop: Shop, tmp_path: Path) -> No
     assert neatrec.load_bundle(shop.save(tmp_path / "bundle")).name == "shrunk-lift"
     with pytest.raises(ParameterError, match="a new folder"):
         shop.save(tmp_path / "bundle")
+
+
+def test_the_number_of_pairs_is_a_whole_number(shop: Shop) -> None:
+    for wrong in ("5", -1, 0):
+        with pytest.raises(ParameterError, match="`k` must be"):
+            shop.pairs(wrong)
+
+
+@pytest.mark.parametrize(
+    ("asked", "hint"),
+    [
+        ("orders.csv", "Did you mean orders/orders.csv?"),
+        ("orders/ordres.csv", "Did you mean orders/orders.csv?"),
+        ("orders/nofile.csv", "Check the path."),
+    ],
+)
+def test_a_missing_file_is_looked_for_nearby(tmp_path: Path, asked: str, hint: str) -> None:
+    (tmp_path / "orders").mkdir()
+    (tmp_path / "orders" / "orders.csv").write_text("order_id,sku\n1,tea\n")
+    with chdir(tmp_path), pytest.raises(SourceError) as caught:
+        neatrec.fit(asked)
+    assert caught.value.hint == hint

@@ -118,6 +118,7 @@ def test_options_of_the_data_are_listed_once(capsys: pytest.CaptureFixture[str])
         (["labels", SMALL, "--strata", "moon", "--strata", "store"], "moon"),
         (["check", "nothing-here.csv"], "nothing-here.csv"),
         (["nonsense"], "No such command"),
+        (["recomend"], "No such command 'recomend'. Did you mean 'recommend'? Run with --help"),
     ],
 )
 def test_bad_usage_is_exit_2_and_a_sentence(arguments: list[str], sentence: str, capfd) -> None:

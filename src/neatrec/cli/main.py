@@ -121,6 +121,9 @@ def exit_code_of(arguments: list[str]) -> int:
     except _UsageError as error:
         message = error.format_message().rstrip(".") or "a command is needed"
         hint = "Run with --help to see what it takes."
+        if message.endswith("?"):  # it ends with a suggestion
+            message, _, suggestion = message.rpartition(". ")
+            hint = f"{suggestion} {hint}"
         return _report(as_json, 2, "UsageError", message, hint, before="error: ")
     except (KeyboardInterrupt, typer.Abort) as error:
         if isinstance(error.__cause__, EOFError):  # typer takes any for Ctrl-D, and we never ask for input

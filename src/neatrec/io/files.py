@@ -101,10 +101,14 @@ def _matches(pattern: str) -> list[str]:
 def _near(path: Path) -> str:
     from difflib import get_close_matches
 
+    inside = path.with_suffix("") / path.name
+    if inside.is_file():
+        return f"Did you mean {printable(inside)}?"
     if path.parent.is_dir():
-        names = get_close_matches(path.name, [other.name for other in path.parent.iterdir()], n=1)
+        stems = {other.stem: other for other in path.parent.iterdir()}  # the same ending makes no likeness
+        names = get_close_matches(path.stem, stems, n=1)
         if names:
-            return f"Did you mean {printable(path.parent / names[0])}?"
+            return f"Did you mean {printable(stems[names[0]])}?"
     return "Check the path."
 
 
