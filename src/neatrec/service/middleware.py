@@ -99,7 +99,7 @@ def read_keys(file: Path | None, argument: str = "api-key-file") -> Keys:
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = "there is no such file" if isinstance(error, FileNotFoundError) else "it is not a text file"
+        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
         hint = f"One key of at least {MIN_KEY} characters per line, such as `openssl rand -hex 24` prints."
         raise SourceError(f"cannot read the keys in {printable(file)}: {why}", file=str(file), hint=hint) from error
     keys = _checked(text.split("\n"), argument)
