@@ -18,50 +18,36 @@ SHORT: dict[str, tuple[str, float]] = {
     "label_counts": ("", 1),
     "label_speed": ("", 2),
     "training_speed": ("", 5),
-    "warm_start": ("", 1),
-    "simulator_fidelity": ("", 2),
-    "label_strata": ("--save", 1),
-    "bayes_cost": ("--no-table --save", 1),
-    "goal_table": ("--simulated 4000 --save", 1),
+    "simulator_fidelity": ("", 1),
 }
 """Options and minutes on two idle cores, from the records' CPU seconds."""
 LONG: dict[str, tuple[str, float]] = {
-    "ann_recall": ("", 2),
-    "bayes_ablation": ("--save", 25),
-    "bayes_claim": ("half --save", 3),
-    "bayes_cold": ("--save", 8),
-    "bayes_memory": ("--baskets 100000 300000 1000000 3000000 --items 50000", 10),
-    "bayes_validation": ("", 3),
     "cart_completion": ("", 5),
-    "distributed_training": ("--epochs 60 --sync-every 512 1024 2048 4096 --seeds 2", 10),
     "embedding_quality": ("", 120),
-    "first_start": ("", 3),
-    "gpu_distributed_quality": ("", 5),
     "gpu_training": ("", 5),
     "interval_coverage": ("populations instacart --save", 2),
-    "leaderboard_time": ("", 4),
     "lift_coverage": ("--save", 8),
-    "million_items": ("", 25),
     "no_regret": ("--save", 8),
-    "out_of_core": ("", 3),
-    "pairs_latency": ("", 5),
-    "recency": ("--save", 12),
-    "scaling": ("", 60),
-    "serve_load": ("", 6),
+    "odds_claim": ("--save", 8),
+    "serve_load": ("", 3),
     "served_evidence": ("--save", 3),
-    "spark_counting": ("", 45),
-    "streaming": ("", 2),
-    "topk_speed": ("", 1),
-    "tuning": ("--trials 24", 300),
-    "walmart_report": ("", 25),
+    "spark_counting": ("paper", 1),
 }
 """Run by name: they take longer, or need a GPU, torch or Java."""
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help="benchmarks to run; the short ones unless some are named")
-    parser.add_argument("--list", action="store_true", help="print the commands and about how many minutes they take")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "names", nargs="*", help="benchmarks to run; the short ones unless some are named"
+    )
+    parser.add_argument(
+        "--list",
+        action="store_true",
+        help="print the commands and about how many minutes they take",
+    )
     asked = parser.parse_args()
     known = SHORT | LONG
     if unknown := [name for name in asked.names if name not in known]:

@@ -2,7 +2,6 @@
 
     python -m benchmarks.embedding_quality                     # 5 seeds, written to results/embedding_quality.json
     python -m benchmarks.embedding_quality --rows neat neat-gpu --seeds 2 --jobs 8
-    python -m benchmarks.embedding_quality --kept DIR          # with what `neatrec leaderboard --out DIR` has trained
 
 Paper labels at 0.05, candidate set of 200. Defaults and the preset `paper`, co-purchase counts (all pairs and window 5)
 and gensim's skip-gram, fed with the pairs that item2vec sees as sentences of two items. Differences are
@@ -12,33 +11,33 @@ paired by query; intervals come from resampling queries and training seeds.
 from __future__ import annotations
 
 import argparse
-import json
 from collections import defaultdict
-from collections.abc import Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks.half_split import Outcome, Trial, attempts, parts
+from benchmarks.half_split import Outcome, Trial, attempts, half_part
 from benchmarks.harness import save, table
-from benchmarks.tuning import SPACES, best
-from neatrec.evaluation.ranks import LabelRanks
 from neatrec.evaluation.summary import Summary, summarize_ranks
 
 PAPER = ("neat", "neat-bpr", "item2vec", "triple2vec")
 AS_GENSIM = {"epochs": 20, "window": 5, "negatives": 5, "negative_exponent": 0.75}
 """Settings that both models share; each has the learning rate that did best on validation baskets."""
 ROWS: dict[str, Trial] = {
-    **{name: Trial(name, {}) for name in (*PAPER, "neat-likelihood", "item2vec-product", "popco", "shrunk-lift")},
+    **{name: Trial(name, {}) for name in (*PAPER, "popco", "shrunk-lift")},
     "popco, window 5": Trial("popco", {"window": 5}),
     "neat, fresh negatives": Trial("neat", {"negatives_shared": False}),
     **{f"{name}, preset paper": Trial(name, {}, "paper") for name in PAPER},
     **{f"{name}-gpu": Trial(name, {}, device="gpu") for name in PAPER},
     "gensim": Trial("gensim", {**AS_GENSIM, "learning_rate": 0.1}),
-    "item2vec, as gensim": Trial("item2vec", {**AS_GENSIM, "learning_rate": 0.8, "negatives_shared": False}),
+    "item2vec, as gensim": Trial(
+        "item2vec", {**AS_GENSIM, "learning_rate": 0.8, "negatives_shared": False}
+    ),
 }
 """Row -> what is trained."""
-SEEDS = {"popco": 1, "popco, window 5": 1, "shrunk-lift": 1, "gensim": 2, "neat, fresh negatives": 2}
+ONCE, TWICE = ("popco", "popco, window 5", "shrunk-lift"), ("gensim", "neat, fresh negatives")
+SEEDS = {**dict.fromkeys(ONCE, 1), **dict.fromkeys(TWICE, 2)}
 """Rows that need fewer trainings than the others: those without a seed, and those that take long."""
 COMPARED = (
     ("neat", "item2vec"),
@@ -48,23 +47,10 @@ COMPARED = (
     ("item2vec, as gensim", "gensim"),
     ("triple2vec", "item2vec"),
     ("neat-bpr", "neat"),
-    ("neat-likelihood", "neat"),
     ("neat, fresh negatives", "neat"),
     *((f"{name}-gpu", name) for name in PAPER),
 )
 """Whose difference is shown: first minus second."""
-
-
-LIKE = {"neat-likelihood": "neat", "item2vec-product": "item2vec"}
-
-
-def settings_of(row: str, tuned: list[dict[str, Any]] | None) -> Mapping[str, Any]:
-    """The defaults, or what the trials in a file of `benchmarks.tuning` found best."""
-    trial = ROWS[row]
-    name = LIKE.get(trial.model, trial.model)
-    if tuned is None or trial.preset or trial.settings or name not in SPACES:
-        return trial.settings
-    return best(name, tuned)
 
 
 def model_rows(found: Summary, outcomes: dict[str, list[Outcome]]) -> list[dict[str, Any]]:
@@ -97,52 +83,59 @@ def differences(found: Summary) -> list[dict[str, Any]]:
             if {test.better, test.worse} == {first, second} and test.metric == "hr@10":
                 sign = 1 if test.better == first else -1
                 low, high = sorted((sign * test.low, sign * test.high))
-                line = {"first": first, "second": second, "hr@10": sign * test.difference, "from": low, "to": high}
-                lines.append({key: round(x, 4) if isinstance(x, float) else x for key, x in line.items()})
+                numbers = {"hr@10": sign * test.difference, "from": low, "to": high}
+                rounded = {key: round(value, 4) for key, value in numbers.items()}
+                lines.append({"first": first, "second": second, **rounded})
     return lines
 
 
 def as_rows(lines: list[dict[str, Any]]) -> list[list[str]]:
-    """A head and a row a line."""
-    return [list(lines[0]), *([str(cell) for cell in line.values()] for line in lines)] if lines else [["none"]]
+    """A head and a row per line."""
+    if not lines:
+        return [["none"]]
+    return [list(lines[0]), *([str(cell) for cell in line.values()] for line in lines)]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", nargs="*", choices=list(ROWS), help="only these")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--threads", type=int)
-    parser.add_argument("--baskets", type=Path, help="a folder that `Baskets.save` wrote, instead of the order files")
-    parser.add_argument("--kept", type=Path, help="the folder of a leaderboard on the same half-split")
-    parser.add_argument("--tuned", type=Path, help="settings from this file of `benchmarks.tuning`, not the defaults")
+    parser.add_argument(
+        "--baskets",
+        type=Path,
+        help="a folder that `Baskets.save` wrote, instead of the order files",
+    )
     parser.add_argument("--name", default="embedding_quality", help="of the record in results/")
     options = parser.parse_args()
     rows = options.rows or [name for name in ROWS if not name.endswith("-gpu")]
     if "gensim" in rows and find_spec("gensim") is None:
-        raise SystemExit("The row gensim needs gensim, which is not installed: name the other rows with --rows.")
-    tuned = json.loads(options.tuned.read_text()) if options.tuned else None
+        raise SystemExit(
+            "The row gensim needs gensim, which is not installed: name the other rows with --rows."
+        )
     work, row_of = [], {}
     for row in rows:
         for seed in range(min(SEEDS.get(row, options.seeds), options.seeds)):
-            settings = settings_of(row, tuned)
-            trial = Trial(ROWS[row].model, settings, ROWS[row].preset, seed, ROWS[row].device)
+            trial = replace(ROWS[row], seed=seed)
             row_of[repr(trial)] = row
             work.append(trial)
     outcomes: dict[str, list[Outcome]] = defaultdict(list)
-    for outcome in attempts(work, options.baskets, False, options.jobs, options.threads, options.kept):
+    for outcome in attempts(work, options.baskets, options.jobs, options.threads):
         row = row_of[repr(outcome.trial)]
         outcomes[row].append(outcome)
-        print(row, outcome.trial.seed, outcome.means(), outcome.correlation, outcome.seconds, flush=True)
-    ranks: dict[str, list[LabelRanks]] = {row: [outcome.ranks[0] for outcome in outcomes[row]] for row in rows}
-    found = summarize_ranks(ranks, parts(options.baskets, False)[0].task.label_queries)
+        print(row, outcome.trial.seed, outcome.means(), outcome.seconds, flush=True)
+    ranks = {row: [outcome.ranks for outcome in outcomes[row]] for row in rows}
+    found = summarize_ranks(ranks, half_part(options.baskets).task.label_queries)
     tables = {"standings": model_rows(found, outcomes), "differences": differences(found)}
     for name, lines in tables.items():
         print(f"\n{name}\n{table(as_rows(lines))}")
     packages = ("numpy", "numba", "gensim", "cupy-cuda13x")
-    asked = (
-        f"--rows {' '.join(map(repr, rows))} --seeds {options.seeds}" if options.rows else f"--seeds {options.seeds}"
-    )
+    asked = f"--seeds {options.seeds}"
+    if options.rows:
+        asked = f"--rows {' '.join(map(repr, rows))} {asked}"
     save("embedding_quality", tables, packages, file=options.name, options=asked)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -38,11 +37,11 @@ class Gensim(CosineModel):
     description: ClassVar[str] = "gensim's skip-gram; cosine of input vectors."
     Parameters: ClassVar[type[ModelParameters]] = GensimParameters
 
-    def _fit(self, shards: Iterable[Baskets], run: Run) -> None:
+    def _fit(self, baskets: Baskets, run: Run) -> None:
         from gensim.models import Word2Vec
 
         p = self.parameters
-        one, other = (np.concatenate(side) for side in zip(*(pairs_within(s, p.window) for s in shards), strict=True))
+        one, other = pairs_within(baskets, p.window)
         rng = as_generator(run.rng)
         order = rng.permutation(len(one))
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as corpus:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,11 @@ import numpy as np
 
 from benchmarks.harness import data_folder
 from neatrec.data.baskets import Baskets
-from neatrec.data.splits import Split, half
+from neatrec.data.splits import half
 from neatrec.evaluation.metrics import hit_rate, ndcg
 from neatrec.evaluation.ranks import LabelRanks, rank_labels
 from neatrec.evaluation.task import EvaluationTask, build_task
 from neatrec.labels import make_labels
-from neatrec.leaderboard.result_cache import bundle_of, load_training
 from neatrec.models import Model, Run, make_model
 from neatrec.models.embeddings.neat import Neat
 
@@ -39,17 +38,15 @@ class Trial:
 @dataclass(frozen=True)
 class Outcome:
     trial: Trial
-    ranks: list[LabelRanks]
-    """One a part, in the order of `parts`."""
+    ranks: LabelRanks
     correlation: float | None
     """Of log-variance with log popularity, where there is a variance."""
     seconds: float
 
-    def means(self) -> dict[str, Any]:
-        """HR@10 and NDCG@10, means over the parts."""
-        hr = [float(hit_rate(j.higher, j.equal, 10).mean()) for j in self.ranks]
-        gain = [float(ndcg(j.higher, j.equal, 10).mean()) for j in self.ranks]
-        return {"hr@10": round(float(np.mean(hr)), 4), "ndcg@10": round(float(np.mean(gain)), 4), "parts": hr}
+    def means(self) -> tuple[float, float]:
+        """HR@10 and NDCG@10."""
+        of = self.ranks.higher, self.ranks.equal, 10
+        return round(float(hit_rate(*of).mean()), 4), round(float(ndcg(*of).mean()), 4)
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,7 @@ class Part:
 
 
 @cache
-def orders(folder: Path | None) -> Baskets:
+def orders(folder: Path | None = None) -> Baskets:
     """The orders, or what `Baskets.save` wrote of them: a machine that only trains may have no DuckDB to read with."""
     if folder is not None:
         return Baskets.load(folder)
@@ -71,44 +68,22 @@ def orders(folder: Path | None) -> Baskets:
 
 
 @cache
-def parts(folder: Path | None, validation: bool) -> list[Part]:
-    """The half-split, or the validation splits inside its training half, both ways round."""
-    whole = half(orders(folder))
-    splits: Iterable[Split] = whole.validation() if validation else [whole]
-    return [
-        Part(
-            s.train,
-            build_task(s.train, s.test, make_labels(s.test, protocol="paper", levels=(0.05,)), queries=0, carts=0),
-        )
-        for s in splits
-    ]
+def half_part(folder: Path | None) -> Part:
+    """The half-split with the paper's labels of its test half."""
+    split = half(orders(folder))
+    labels = make_labels(split.test, protocol="paper", levels=(0.05,))
+    return Part(split.train, build_task(split.train, split.test, labels, queries=0, carts=0))
 
 
-def attempt(
-    trial: Trial, folder: Path | None, validation: bool, threads: int | None, kept: Path | None = None
-) -> Outcome:
-    """Train on each part (or load from the folder `kept` of a leaderboard) and rank the labels in candidate sets."""
-    ranks, follows, seconds = [], [], 0.0
-    for part in parts(folder, validation):
-        model, took = _fitted(trial, part.train, Run(rng=trial.seed, device=trial.device, threads=threads), kept)
-        seconds += took
-        if isinstance(model, Neat):
-            follows.append(variance_against_popularity(model))
-        ranks.append(rank_labels(model, part.task.candidate_set, part.task.label_queries))
-    return Outcome(trial, ranks, float(np.mean(follows)) if follows else None, round(seconds, 2))
-
-
-def _fitted(trial: Trial, train: Baskets, run: Run, kept: Path | None) -> tuple[Model, float]:
-    """The model, and the seconds it took to train: now, or when it was put among the bundles of a leaderboard."""
-    model = _model(trial)
-    if kept is not None and trial.device == "cpu" and not trial.settings:
-        name = f"{trial.model}@{trial.preset}" if trial.preset else trial.model
-        found = load_training(bundle_of(kept, name, trial.seed), model, trial.seed, train)
-        if found is not None and found[1]["train_seconds"] is not None:
-            return found[0], found[1]["train_seconds"]
-    began = time.perf_counter()
-    model.fit(train, run)
-    return model, time.perf_counter() - began
+def attempt(trial: Trial, folder: Path | None, threads: int | None) -> Outcome:
+    """Train and rank the labels in candidate sets."""
+    logging.disable(logging.INFO)
+    began, part = time.perf_counter(), half_part(folder)
+    run = Run(rng=trial.seed, device=trial.device, threads=threads)
+    model = _model(trial).fit(part.train, run)
+    follows = variance_against_popularity(model) if isinstance(model, Neat) else None
+    ranks = rank_labels(model, part.task.candidate_set, part.task.label_queries)
+    return Outcome(trial, ranks, follows, round(time.perf_counter() - began, 2))
 
 
 def _model(trial: Trial) -> Model:
@@ -127,25 +102,13 @@ def variance_against_popularity(model: Neat) -> float:
 
 
 def attempts(
-    trials: list[Trial],
-    folder: Path | None,
-    validation: bool,
-    jobs: int,
-    threads: int | None,
-    kept: Path | None = None,
+    trials: list[Trial], folder: Path | None, jobs: int, threads: int | None
 ) -> Iterator[Outcome]:
     """The outcomes as they come, in `jobs` processes."""
-    logging.disable(logging.INFO)
+    one = partial(attempt, folder=folder, threads=threads)
     if jobs == 1:
-        for trial in trials:
-            yield attempt(trial, folder, validation, threads, kept)
+        yield from map(one, trials)
         return
-    parts(folder, validation)  # compiled code is kept before many processes ask for it
-    work = [(trial, folder, validation, threads, kept) for trial in trials]
+    half_part(folder)  # compiled code is kept before many processes ask for it
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        yield from pool.imap_unordered(_attempt, work)
-
-
-def _attempt(work: tuple[Trial, Path | None, bool, int | None, Path | None]) -> Outcome:
-    logging.disable(logging.INFO)
-    return attempt(*work)
+        yield from pool.imap_unordered(one, trials)

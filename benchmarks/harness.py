@@ -13,7 +13,7 @@ import re
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -29,7 +29,9 @@ def data_folder(name: str, needed: Sequence[str]) -> Path:
     """The folder `name` of the real data under NEATREC_DATA; stops with a sentence without it."""
     data = os.environ.get("NEATREC_DATA")
     if not data:
-        sys.exit(f"This benchmark needs real data: set NEATREC_DATA to the folder that holds {name}/.")
+        sys.exit(
+            f"This benchmark needs real data: set NEATREC_DATA to the folder that holds {name}/."
+        )
     folder = Path(data) / name
     missing = [file for file in needed if not (folder / file).exists()]
     if missing or not folder.is_dir():
@@ -68,7 +70,10 @@ def summary(name: str, runs: Sequence[Run]) -> dict[str, Any]:
         "name": name,
         "rounds": len(runs),
         "answer": runs[0]["answer"],
-        **{key: spread([run[key] for run in runs]) for key in ("cpu", "wall", "peak_mib", "before_mib")},
+        **{
+            key: spread([run[key] for run in runs])
+            for key in ("cpu", "wall", "peak_mib", "before_mib")
+        },
     }
 
 
@@ -77,11 +82,20 @@ def spread(values: Sequence[float]) -> dict[str, float]:
     >>> spread([3.0, 1.0, 2.0])
     {'median': 2.0, 'min': 1.0, 'max': 3.0}
     """
-    return {"median": round(statistics.median(values), 4), "min": round(min(values), 4), "max": round(max(values), 4)}
+    return {
+        "median": round(statistics.median(values), 4),
+        "min": round(min(values), 4),
+        "max": round(max(values), 4),
+    }
 
 
 def save(
-    name: str, tables: Mapping[str, Any], packages: Sequence[str], *, file: str | None = None, options: str = ""
+    name: str,
+    tables: Mapping[str, Any],
+    packages: Sequence[str],
+    *,
+    file: str | None = None,
+    options: str = "",
 ) -> Path:
     """Write `results/FILE.json` (default: NAME): what was measured, when, at which commit, on what machine, with which
     versions. Stops where `commit` does."""
@@ -116,24 +130,23 @@ def commit() -> str:
 
 
 def _git(*words: str) -> str:
-    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.rstrip()
+    return subprocess.run(
+        ["git", *words], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.rstrip()
 
 
 def machine() -> dict[str, Any]:
     """The machine in words that tell its speed and nothing of whose it is."""
     return {
         "processor": _processor(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         **({"card": card} if (card := _card()) else {}),
     }
-
-
-def machine_as_job() -> Callable[[], dict[str, Any]]:
-    """The smallest job there is: what a process of the harness costs by itself."""
-    return machine
 
 
 def versions(packages: Sequence[str]) -> dict[str, str]:
@@ -153,12 +166,11 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     one   10
     """
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(w) if k == 0 else cell.rjust(w) for k, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    )
+    lines = []
+    for first, *others in rows:
+        right = [cell.rjust(w) for cell, w in zip(others, widths[1:], strict=True)]
+        lines.append("  ".join([first.ljust(widths[0]), *right]))
+    return "\n".join(lines)
 
 
 def _progress(text: str) -> None:

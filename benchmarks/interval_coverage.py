@@ -69,7 +69,9 @@ class Population:
     def _pairs(self, rng: np.random.Generator) -> Codes:
         """Different pairs of items, popular ones more often, shape (pairs, 2)."""
         share = np.exp(self.hubs * rng.normal(size=self.items))
-        one, other = np.sort(rng.choice(self.items, size=(2, 10 * self.pairs), p=share / share.sum()), axis=0)
+        one, other = np.sort(
+            rng.choice(self.items, size=(2, 10 * self.pairs), p=share / share.sum()), axis=0
+        )
         drawn = (one * self.items + other)[one != other]
         _, first = np.unique(drawn, return_index=True)
         found = drawn[np.sort(first)[: self.pairs]]
@@ -99,7 +101,9 @@ def leaderboard_intervals(query: Codes, item: Codes, hits: Floats) -> Floats:
 def query_intervals(query: Codes, item: Codes, hits: Floats) -> Floats:
     """The same by resampling queries with their labels."""
     _, row, sizes = np.unique(query, return_inverse=True, return_counts=True)
-    totals = np.stack([np.bincount(row, column) for column in (hits[:, 0], hits[:, 0] - hits[:, 1])], axis=1)
+    totals = np.stack(
+        [np.bincount(row, column) for column in (hits[:, 0], hits[:, 0] - hits[:, 1])], axis=1
+    )
     return np.stack(interval(resampled_means(totals, sizes, rounds=500)), axis=1)
 
 
@@ -131,7 +135,9 @@ def coverage(population: Population, draws: int, ways: dict[str, Any] = WAYS) ->
 
 POPULATIONS = {
     "a dozen labels": Population(items=12, pairs=6, hits=0.8, other_hits=0.7, hubs=0.0),
-    "a dozen labels, nearly all hit": Population(items=12, pairs=6, hits=0.97, other_hits=0.9, hubs=0.0),
+    "a dozen labels, nearly all hit": Population(
+        items=12, pairs=6, hits=0.97, other_hits=0.9, hubs=0.0
+    ),
     "80 labels": Population(items=60, pairs=40),
     "80 labels, nearly all hit": Population(items=60, pairs=40, hits=0.95, other_hits=0.9),
     "600 labels, independent": Population(effect=0.0, hubs=0.0),
@@ -147,9 +153,11 @@ POPULATIONS = {
 def on_instacart() -> list[dict[str, Any]]:
     """HR@10 of statistics on the half-split: the interval of dyads beside that of queries."""
     split = half(orders())
-    rows = []
+    rows: list[dict[str, Any]] = []
     for protocol in ("paper", "calibrated"):
-        task = build_task(split.train, split.test, make_labels(split.test, protocol=protocol), queries=0, carts=0)
+        task = build_task(
+            split.train, split.test, make_labels(split.test, protocol=protocol), queries=0, carts=0
+        )
         queries, chosen = task.label_queries, task.labels.at(0.05)
         query, item = (part[chosen].astype(np.int64) for part in (queries.query, queries.item))
         hits = {}
@@ -160,11 +168,14 @@ def on_instacart() -> list[dict[str, Any]]:
         for name in STATISTICS:
             both = np.stack([hits[name], hits[STATISTICS[0]]], axis=1)
             ends = {way: ends_of(query, item, both) for way, ends_of in WAYS.items()}
-            wider = np.diff(ends["dyads"], axis=1) / np.maximum(np.diff(ends["queries"], axis=1), 1e-12)
-            row = {"protocol": protocol, "model": name, "labels": len(query), "hr@10": round(both[:, 0].mean(), 4)}
-            row |= {way: [round(float(end), 4) for end in of_way[0]] for way, of_way in ends.items()}
-            row["wider"] = round(float(wider[0, 0]), 3)
-            row["difference_wider"] = None if name == STATISTICS[0] else round(float(wider[1, 0]), 3)
+            width = {way: np.diff(of_way, axis=1)[:, 0] for way, of_way in ends.items()}
+            wider = width["dyads"] / np.maximum(width["queries"], 1e-12)
+            row: dict[str, Any] = {"protocol": protocol, "model": name, "labels": len(query)}
+            row["hr@10"] = round(both[:, 0].mean(), 4)
+            row |= {way: of_way[0].round(4).tolist() for way, of_way in ends.items()}
+            row["wider"] = round(float(wider[0]), 3)
+            first = name == STATISTICS[0]
+            row["difference_wider"] = None if first else round(float(wider[1]), 3)
             rows.append(row)
     return rows
 
@@ -180,7 +191,9 @@ def on_populations(draws: int) -> dict[str, Any]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("parts", nargs="*", help="populations, instacart; default: populations")
     parser.add_argument("--draws", type=int, default=600)
     parser.add_argument("--save", action="store_true")
@@ -192,8 +205,8 @@ def main() -> int:
         for row in found.get("rows", ()):
             print(row, flush=True)
         if chosen.save:
-            options = f"{part} --draws {chosen.draws} --save"
-            save("interval_coverage", found, ("numpy", "scipy"), file=f"interval_{part}", options=options)
+            file, options = f"interval_{part}", f"{part} --draws {chosen.draws} --save"
+            save("interval_coverage", found, ("numpy", "scipy"), file=file, options=options)
     return 0
 
 

@@ -20,7 +20,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "`paper`": {"protocol": "paper"},
     "`calibrated`": {"protocol": "calibrated"},
     '`calibrated`, `expected="product"`': {"protocol": "calibrated", "expected": "product"},
-    '`calibrated`, `strata=("basket_size",)`': {"protocol": "calibrated", "strata": ("basket_size",)},
+    '`calibrated`, `strata=("basket_size",)`': {
+        "protocol": "calibrated",
+        "strata": ("basket_size",),
+    },
 }
 NULLS = {
     "`paper`": ("`paper`", "none"),
@@ -32,26 +35,42 @@ NULLS = {
 def shared(first: Labels, second: Labels, level: float) -> int:
     """Labels that both have at a level."""
     pairs = [labels.query.astype(np.int64) << 32 | labels.item for labels in (first, second)]
-    return len(np.intersect1d(*(codes[labels.at(level)] for codes, labels in zip(pairs, (first, second), strict=True))))
+    return len(np.intersect1d(pairs[0][first.at(level)], pairs[1][second.at(level)]))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=3)
     rounds = parser.parse_args().rounds
     baskets = read_baskets(str(data_folder("instacart", [])))
     made = {name: make_labels(baskets, **options) for name, options in VARIANTS.items()}
     levels = made["`paper`"].levels
-    counts = {name: [int(labels.at(level).sum()) for level in levels] for name, labels in made.items()}
+    counts = {
+        name: [int(labels.at(level).sum()) for level in levels] for name, labels in made.items()
+    }
     counts["in both"] = [shared(made["`paper`"], made["`calibrated`"], level) for level in levels]
     chance = {}
     for name, (labels, within) in NULLS.items():
         null = shuffle_null(baskets, made[labels], rounds, within=within)
-        chance[name] = [{"labels": [int(n) for n in null.labels[x]], "fdr": null.fdr[x]} for x in levels]
-    rows = [["labels", *map(str, levels)], *([name, *map(str, found)] for name, found in counts.items())]
-    rows += [[f"by chance, {name}", *(str(part["labels"]) for part in found)] for name, found in chance.items()]
+        chance[name] = [
+            {"labels": [int(n) for n in null.labels[x]], "fdr": null.fdr[x]} for x in levels
+        ]
+    rows = [
+        ["labels", *map(str, levels)],
+        *([name, *map(str, found)] for name, found in counts.items()),
+    ]
+    rows += [
+        [f"by chance, {name}", *(str(part["labels"]) for part in found)]
+        for name, found in chance.items()
+    ]
     print(table(rows))
-    save("label_counts", {"levels": levels, "labels": counts, "by chance": chance}, ("numpy", "scipy"))
+    save(
+        "label_counts",
+        {"levels": levels, "labels": counts, "by chance": chance},
+        ("numpy", "scipy"),
+    )
 
 
 if __name__ == "__main__":

@@ -16,9 +16,6 @@ class Orders:
 
     basket: np.ndarray
     item: np.ndarray
-    position: np.ndarray
-    aisle: np.ndarray
-    """The aisle of each line's item."""
     sizes: np.ndarray
     """Lines of each basket."""
     item_aisle: np.ndarray
@@ -32,13 +29,15 @@ class Orders:
 def read_orders() -> Orders:
     folder = data_folder("instacart", ["order_products__train.parquet", "products.parquet"])
     lines = pq.read_table(
-        folder / "order_products__train.parquet", columns=["order_id", "product_id", "add_to_cart_order"]
+        folder / "order_products__train.parquet",
+        columns=["order_id", "product_id", "add_to_cart_order"],
     )
-    products = pq.read_table(folder / "products.parquet", columns=["product_id", "aisle_id"]).sort_by("product_id")
+    products = pq.read_table(
+        folder / "products.parquet", columns=["product_id", "aisle_id"]
+    ).sort_by("product_id")
     order, product, cart = (column.to_numpy() for column in lines.columns)
     by_cart = np.lexsort((cart, order))
     _, basket, sizes = np.unique(order[by_cart], return_inverse=True, return_counts=True)
     item = np.searchsorted(products["product_id"].to_numpy(), product[by_cart])
     _, item_aisle = np.unique(products["aisle_id"].to_numpy(), return_inverse=True)
-    position = np.arange(len(basket)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return Orders(basket, item, position, item_aisle[item], sizes, item_aisle)
+    return Orders(basket, item, sizes, item_aisle)

@@ -12,20 +12,21 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from benchmarks.harness import ROOT, measure_in_turn, save, summary, table
 from benchmarks.label_data import Orders, read_orders
-from neatrec.cooccurrence import CountOptions, count
+from neatrec.cooccurrence import CountOptions, Counts, count
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog, string_array
-from neatrec.labels.paper import PaperTest
+from neatrec.labels.paper import MIN_COUNT
+from neatrec.statistics import chi_squared
 
 HERE, PEERS = "benchmarks.label_speed", "benchmarks.label_peers"
-PACKAGES = ("numpy", "scipy", "numba", "polars", "duckdb", "pandas", "mlxtend", "pyarrow")
+PACKAGES = ("numpy", "scipy", "numba", "polars", "duckdb", "pyarrow")
 
 TABLES = {
     "all unordered pairs: count, margins, chi-squared": {
@@ -33,24 +34,12 @@ TABLES = {
         "scipy, X'X": (PEERS, "scipy_all_pairs"),
         "DuckDB, self-join": (PEERS, "duckdb_all_pairs"),
         "Polars, self-join": (PEERS, "polars_all_pairs"),
-        "pandas, self-merge": (PEERS, "pandas_all_pairs"),
-        "mlxtend, pairs in .1 % of baskets, no test": (PEERS, "mlxtend_part"),
-    },
-    "pairs within a window of 5: count, margins, chi-squared": {
-        "neatrec": (HERE, "neatrec_window"),
-        "Polars, shifted rows": (PEERS, "polars_window"),
-        "Polars, self-join": (PEERS, "polars_window_join"),
-        "DuckDB, join on position": (PEERS, "duckdb_window"),
     },
     "the paper's protocol (directed, baskets of 5, different aisle)": {
         "neatrec": (HERE, "neatrec_paper"),
-        "neatrec, disk engine": (HERE, "neatrec_paper_on_disk"),
-        "neatrec, every pair handed out": (HERE, "neatrec_every_pair"),
     },
 }
 LARGE = {"neatrec, paper's test": (HERE, "neatrec_simulated")}
-DIFFERENT = {"mlxtend_part", "neatrec_every_pair"}
-"""Jobs whose answer is not the number of labels."""
 
 Task = Callable[[], Any]
 
@@ -59,24 +48,9 @@ def neatrec_all_pairs() -> Task:
     return _neatrec(CountOptions(directed=False, category_level=None))
 
 
-def neatrec_window() -> Task:
-    return _neatrec(CountOptions(window=5, directed=False, category_level=None))
-
-
 def neatrec_paper() -> Task:
     """The paper's protocol: directed, baskets of 5 and more, different aisles."""
     return _neatrec(CountOptions(min_basket=5))
-
-
-def neatrec_paper_on_disk() -> Task:
-    return _neatrec(CountOptions(min_basket=5), engine="disk", memory_limit="2GB")
-
-
-def neatrec_every_pair() -> Task:
-    """No test: every pair of the paper's protocol is handed out, sorted."""
-    baskets = _baskets(read_orders())
-    count(baskets.select(np.arange(1000)), CountOptions(min_basket=5))
-    return lambda: len(count(baskets, CountOptions(min_basket=5)))
 
 
 def neatrec_simulated() -> Task:
@@ -84,11 +58,10 @@ def neatrec_simulated() -> Task:
     from neatrec.simulator import supermarket
 
     baskets = supermarket(baskets=3_200_000, items=50_000).baskets
-    test = PaperTest(levels=(0.05,), directed=True)
-    count(baskets.select(np.arange(1000)), CountOptions(), keep=test)
+    _tested(baskets.select(np.arange(1000)), CountOptions())
 
     def task() -> dict[str, int]:
-        found = count(baskets, CountOptions(), keep=test)
+        found = _tested(baskets, CountOptions())
         return {
             "lines": baskets.lines,
             "records": found.margins.records,
@@ -99,11 +72,20 @@ def neatrec_simulated() -> Task:
     return task
 
 
-def _neatrec(counting: CountOptions, **engine: Any) -> Task:
+def _neatrec(counting: CountOptions) -> Task:
     baskets = _baskets(read_orders())
-    test = PaperTest(levels=(0.05,), directed=counting.directed)
-    count(baskets.select(np.arange(1000)), counting, keep=test, **engine)
-    return lambda: len(count(baskets, counting, keep=test, **engine))
+    _tested(baskets.select(np.arange(1000)), counting)
+    return lambda: len(_tested(baskets, counting))
+
+
+def _tested(baskets: Baskets, counting: CountOptions) -> Counts:
+    """The pairs that pass the paper's test."""
+    pairs = count(baskets, replace(counting, min_count=MIN_COUNT))
+    m, n = pairs.margins, max(pairs.margins.records, 1)
+    total = m.first + m.second if counting.directed else m.first
+    query, item = total[pairs.query], total[pairs.item]
+    above = pairs.count > query.astype(np.float64) * item / n
+    return pairs.where(above & (chi_squared(pairs.count, query, item, n) > 3.84))
 
 
 def _baskets(orders: Orders) -> Baskets:
@@ -123,7 +105,7 @@ def compare(title: str, tasks: dict[str, tuple[str, str]], rounds: int) -> list[
     print(f"\n{title}", flush=True)
     runs = measure_in_turn(tasks, rounds)
     rows = [summary(name, some) for name, some in runs.items()]
-    answers = {row["name"]: row["answer"] for row in rows if tasks[row["name"]][1] not in DIFFERENT}
+    answers = {row["name"]: row["answer"] for row in rows}
     if len({str(answer) for answer in answers.values()}) > 1:
         sys.exit(f"the answers differ: {answers}")
     print(as_table(rows))
@@ -151,17 +133,18 @@ def _cells(row: dict[str, Any], first: dict[str, Any]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--no-large", action="store_true", help="leave out the 3.2 million simulated baskets")
+    parser.add_argument(
+        "--no-large", action="store_true", help="leave out the 3.2 million simulated baskets"
+    )
     arguments = parser.parse_args()
     read_orders()  # reports what is missing before anything runs
     results = {}
     for title, tasks in TABLES.items():
-        here = {name: task for name, task in tasks.items() if task[1] != "mlxtend_part" or find_spec("mlxtend")}
-        if len(here) < len(tasks):
-            print("\nmlxtend is not installed and is left out: pip install mlxtend")
-        results[title] = compare(title, here, arguments.rounds)
+        results[title] = compare(title, tasks, arguments.rounds)
     if not arguments.no_large:
         title = "3.2 million simulated baskets, 50,000 items, directed, different category"
         results[title] = compare(title, LARGE, 1)

@@ -18,26 +18,33 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from reproduction.data import JOURNEY_PURCHASES, JOURNEY_WEEKS, only_items, with_one_unknown
 
 from benchmarks.half_split import orders
 from benchmarks.harness import save, table
 from neatrec.cooccurrence import CountOptions, Margins, count
-from neatrec.cooccurrence.count_kernels import find_pairs
+from neatrec.cooccurrence.count_book import CountBook
 from neatrec.cooccurrence.expected_counts import fit_expected
-from neatrec.cooccurrence.lift_prior import RepeatedPairs
+from neatrec.cooccurrence.lift_prior import LEAST_COUNT, lift_prior
 from neatrec.data.baskets import Baskets
 from neatrec.data.splits import half, split_baskets
 from neatrec.io import read_baskets
 from neatrec.labels import LabelOptions, make_labels
 from neatrec.models import Run, make_model
-from neatrec.reproduction.data import JOURNEY_PURCHASES, JOURNEY_WEEKS, only_items, with_one_unknown
-from neatrec.serving.pairs import PairTable
+from neatrec.serving import EvidenceTable
 from neatrec.simulator import supermarket
 from neatrec.statistics import LiftPrior, exact_estimate, quasi_independence
 
 QUERIES, FIRST = 5_000, 10
-MODELS = ("shrunk-lift-tuned", "bayes")
-COUNT_BINS = ((2, 4), (5, 9), (10, 29), (30, 10**9))
+MODELS = ("shrunk-lift-tuned", "odds")
+MOST = 10**9
+COUNT_BINS = {
+    "2-4": (2, 4),
+    "5-9": (5, 9),
+    "10-29": (10, 29),
+    "30+": (30, MOST),
+    "2 and more": (2, MOST),
+}
 SIMULATED, MANY = 30_000, 900_000
 MANY_LINES = 200
 """How much popularity changes is measured on items with at least this many lines."""
@@ -65,39 +72,47 @@ def estimated(train: Baskets, models: tuple[str, ...]) -> Iterator[Estimated]:
     """The labels of the baskets, and the first ten answers of models to items drawn at random."""
     config = LabelOptions(levels=(0.05,)).resolve(train)
     labels = make_labels(train, levels=(0.05,))
-    repeated = RepeatedPairs.of(train, config.counting, labels.pairs, config.expected)
-    if len(labels) and (prior := repeated.lift_prior(train)) is not None:
+    book = CountBook(train)
+    repeated = book.count("all", replace(config.counting, min_count=LEAST_COUNT))
+    prior = lift_prior(repeated, book, config.expected)
+    if len(labels) and prior is not None:
         once = np.flatnonzero(config.directed | (labels.query < labels.item))
-        query, item, times = labels.query[once], labels.item[once], labels.count[once].astype(np.float64)
-        expected = fit_expected(repeated.margins, config.expected, directed=config.directed).of(query, item)
-        yield Estimated("labels", query, item, times, expected, prior, config.counting, repeated.margins)
-    pairs = PairTable.of(train)
+        query, item = labels.query[once], labels.item[once]
+        times, margins = labels.count[once].astype(np.float64), repeated.margins
+        fit = fit_expected(margins, config.expected, directed=config.directed)
+        expected = fit.of(query, item)
+        yield Estimated("labels", query, item, times, expected, prior, config.counting, margins)
+    pairs = EvidenceTable.of(train)
     assert pairs.prior is not None
-    counting = CountOptions(directed=False, once_per_customer=pairs.by_customer)
-    margins = count(train, counting, keep=lambda block, _: block.count < 0).margins
+    counting = CountOptions(
+        directed=False, category_level=None, once_per_customer=pairs.by_customer
+    )
+    margins = book.margins("all", counting)
     bought = np.flatnonzero(train.item_counts > 0).astype(np.int32)
     queries = np.random.default_rng(0).permutation(bought)[:QUERIES]
     for name in models:
         model = make_model(name).fit(train, Run(rng=0))
-        answers = [model.rank(int(query), FIRST).codes for query in queries]
+        answers = model.rank_carts(queries[:, None], FIRST)
         query = np.repeat(queries, [len(codes) for codes in answers])
         item = np.concatenate(answers)
         both = np.sort(np.stack([query, item], axis=1), axis=1)
-        smaller, larger = np.unique(both, axis=0).T.copy()  # items that answer each other are one pair
-        found = pairs.columns(smaller, larger)
+        # items that answer each other are one pair
+        smaller, larger = np.unique(both, axis=0).T.copy()
+        found = pairs.of_pairs(smaller, larger)
         times = found["customers" if pairs.by_customer else "count"].astype(np.float64)
         expected = pairs.query_factor[smaller] * pairs.item_factor[larger]
-        yield Estimated(f"answers of {name}", smaller, larger, times, expected, pairs.prior, counting, margins)
+        yield Estimated(
+            f"answers of {name}", smaller, larger, times, expected, pairs.prior, counting, margins
+        )
 
 
 def rows_of(data: str, part: Estimated, train: Baskets, test: Baskets) -> Iterator[dict[str, Any]]:
     """By count: how many pairs, how many are covered, and the times promised and come."""
     later = count(test, part.counting)
-    place = find_pairs(later.indptr, later.item, part.query, part.item)
-    came = np.where(place < 0, 0, later.count[np.maximum(place, 0)]).astype(np.float64)
+    came = later.values("count", part.query, part.item).astype(np.float64)
     ratio = _margin_ratio(part, later.margins, (train.item_counts, test.item_counts))
     known = (ratio > 0) & (part.expected > 0)
-    for low, high in (*COUNT_BINS, (2, 10**9)):
+    for seen, (low, high) in COUNT_BINS.items():
         chosen = np.flatnonzero(known & (part.times >= low) & (part.times <= high))
         if not len(chosen):
             continue
@@ -107,7 +122,7 @@ def rows_of(data: str, part: Estimated, train: Baskets, test: Baskets) -> Iterat
         yield {
             "data": data,
             "pairs": part.kind,
-            "seen": "2 and more" if (low, high) == (2, 10**9) else f"{low}-{high}" if high < 10**9 else f"{low}+",
+            "seen": seen,
             "number": len(chosen),
             "covered": round(float(part.prior.covers(times, expected, new, chance).mean()), 3),
             "came / estimated": round(float(new.sum() / (found.lift * chance).sum()), 3),
@@ -129,7 +144,9 @@ def _margin_ratio(part: Estimated, later: Margins, lines: tuple[Counts, Counts])
     grown = after.sum() / before.sum()
     many = before >= MANY_LINES
     likely = grown * before[many]
-    change = max(0.0, float((((after[many] - likely) ** 2 - likely * (1 + grown)) / likely**2).mean()))
+    change = max(
+        0.0, float((((after[many] - likely) ** 2 - likely * (1 + grown)) / likely**2).mean())
+    )
     weight = (1 / before + change) / (1 / before + change + 1 / (grown * before))
     out = np.ones(len(part.query))
     for factor, new, code in (
@@ -137,7 +154,9 @@ def _margin_ratio(part: Estimated, later: Margins, lines: tuple[Counts, Counts])
         (first.item_factor, second.item_factor, part.item),
     ):
         pooled = weight * new + (1 - weight) * factor * (new.sum() / factor.sum())
-        out *= np.divide(pooled[code], factor[code], out=np.zeros(len(code)), where=factor[code] > 0)
+        out *= np.divide(
+            pooled[code], factor[code], out=np.zeros(len(code)), where=factor[code] > 0
+        )
     return out
 
 
@@ -162,35 +181,50 @@ def by_weeks(baskets: Baskets) -> tuple[Baskets, Baskets]:
 
 def parts() -> dict[str, Callable[[], tuple[Baskets, Baskets, tuple[str, ...]]]]:
     def of_orders(seed: int) -> tuple[Baskets, Baskets, tuple[str, ...]]:
-        split = split_baskets(orders(None), "random", seed=seed) if seed else half(orders(None))
+        split = split_baskets(orders(), "random", seed=seed) if seed else half(orders())
         return split.train, split.test, MODELS[: 1 if seed else None]
 
     def simulated(seed: int) -> tuple[Baskets, Baskets, tuple[str, ...]]:
-        shops = (supermarket(baskets=size, items=1_000, seed=seed).baskets for size in (SIMULATED, MANY))
+        shops = (
+            supermarket(baskets=size, items=1_000, seed=seed).baskets for size in (SIMULATED, MANY)
+        )
         return (*shops, MODELS)  # type: ignore[return-value]
 
     return {
         "instacart": lambda: of_orders(0),
         **{f"instacart-{seed}": lambda seed=seed: of_orders(seed) for seed in (1, 2)},
-        **{f"journey-{seed}": lambda seed=seed: (*of_customers(journey(), seed), MODELS[:1]) for seed in (1, 2)},
+        **{
+            f"journey-{seed}": lambda seed=seed: (*of_customers(journey(), seed), MODELS[:1])
+            for seed in (1, 2)
+        },
         "journey-time": lambda: (*by_weeks(journey()), MODELS[:1]),
         **{f"simulator-{seed}": lambda seed=seed: simulated(seed) for seed in (0, 5)},
     }
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     known = parts()
-    parser.add_argument("parts", nargs="*", choices=[*known, []], metavar="PART", help=", ".join(known))
-    parser.add_argument("--save", action="store_true", help="keep a record of each part under benchmarks/results")
+    parser.add_argument(
+        "parts", nargs="*", choices=[*known, []], metavar="PART", help=", ".join(known)
+    )
+    parser.add_argument(
+        "--save", action="store_true", help="keep a record of each part under benchmarks/results"
+    )
     asked = parser.parse_args()
     for name in asked.parts or known:
         train, test, models = known[name]()
-        rows = [row for part in estimated(train, models) for row in rows_of(name, part, train, test)]
-        print(table([list(rows[0]), *([str(value) for value in row.values()] for row in rows)]), flush=True)
+        rows = [
+            row for part in estimated(train, models) for row in rows_of(name, part, train, test)
+        ]
+        cells = [[str(value) for value in row.values()] for row in rows]
+        print(table([list(rows[0]), *cells]), flush=True)
         if asked.save:
-            file = f"lift_coverage_{name.replace('-', '_')}"
-            save("lift_coverage", {"rows": rows}, ("numpy", "scipy", "numba"), file=file, options=f"{name} --save")
+            file, options = f"lift_coverage_{name.replace('-', '_')}", f"{name} --save"
+            packages = ("numpy", "scipy", "numba")
+            save("lift_coverage", {"rows": rows}, packages, file=file, options=options)
     return 0
 
 

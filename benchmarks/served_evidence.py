@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import save, table
-from neatrec.labels import make_labels
 from neatrec.labels.record import score_against
 from neatrec.release.export_rows import export_rows
-from neatrec.serving import ServingTable
+from neatrec.serving import Filters, PairTable
 from neatrec.serving.evidence import CERTAIN, LIKELY, STRENGTHS
 from neatrec.simulator import TRAP_NAMES, Supermarket, supermarket
 from neatrec.training.train import ModelChoice, TrainOptions, train_bundle
@@ -39,19 +38,18 @@ def measured(market: Supermarket, strata: tuple[str, ...] | None, seed: int) -> 
         options = TrainOptions(seed=seed, strata=strata)
         train_bundle(lambda: market.baskets, Path(folder) / "bundle", ModelChoice(), options)
         cpu = time.process_time() - began
-        index = ServingTable.open(Path(folder) / "bundle")
-        served = export_rows(index, "likely", FIRST)
-    query, columns = served.query, served.columns(index)
-    item, grade, low = (columns[name] for name in ("item", "grade", "lift_low"))
+        index = PairTable.open(Path(folder) / "bundle")
+        served = export_rows(index, Filters(k=FIRST, min_evidence="likely"))
+    query, item = served.query, served.item
+    grade, low = (index.pairs.columns[name][served.pair] for name in ("grade", "lift_low"))
     truth = market.truth
     planted = truth.is_complement(query, item) | truth.is_complement(item, query)
     trap = np.any([truth.is_trap(query, item, kind) for kind in TRAP_NAMES], axis=0)
     trap |= np.any([truth.is_trap(item, query, kind) for kind in TRAP_NAMES], axis=0)
     strong = (grade == CERTAIN) & (low >= STRENGTHS["strong"])
     parts = {"certain and strong": strong, "certain": grade == CERTAIN, "likely": grade == LIKELY}
-    every = np.concatenate(
-        [np.arange(a, min(a + FIRST, b)) for a, b in zip(index.start, index.start[1:], strict=False)]
-    )
+    ends = zip(index.start, index.start[1:], strict=False)
+    every = np.concatenate([np.arange(a, min(a + FIRST, b)) for a, b in ends])
     every_query = np.searchsorted(index.start, every, side="right") - 1
     return {
         "strata": list(index.pairs.strata),
@@ -63,9 +61,8 @@ def measured(market: Supermarket, strata: tuple[str, ...] | None, seed: int) -> 
             }
             for name, mask in parts.items()
         },
-        "recall of the ranking": recall(market, every_query, index.columns["item"][every]),
+        "recall of the ranking": recall(market, every_query, index.answers["item"][every]),
         "recall of answers": recall(market, query, item),
-        "explained": int(np.count_nonzero(index.pairs.explained)) if index.pairs.explained is not None else 0,
         "cpu": round(cpu, 2),
     }
 
@@ -75,28 +72,25 @@ def recall(market: Supermarket, query: Any, item: Any) -> float:
     return round(score_against(market.truth, query, item, directed=True).recall, 4)
 
 
-def labels_of(market: Supermarket) -> dict[str, float]:
-    """Precision and recall of the calibrated labels within the default strata."""
-    found = make_labels(market.baskets, levels=(0.05,))
-    score = score_against(market.truth, found.query, found.item, directed=True)
-    return {"labels": len(found), "precision": round(score.precision, 4), "recall": round(score.recall, 4)}
-
-
 def rows_of(found: dict[str, Any]) -> list[list[str]]:
-    head = ["seed", "strata", "certain and strong", "planted", "traps", "recall: ranking", "answers", "CPU s"]
-    rows = [head]
+    shares = ["certain and strong", "planted", "traps"]
+    rows = [["seed", "strata", *shares, "recall: ranking", "answers", "CPU s"]]
     for seed, shop in found.items():
         for name in STRATA:
             one = shop[name]
             strong = one["answers"]["certain and strong"]
             shares = [f"{strong['planted']:.1%}", f"{strong['traps']:.1%}"]
             recalls = [f"{one['recall of the ranking']:.3f}", f"{one['recall of answers']:.3f}"]
-            rows.append([seed, name, f"{strong['answers']:,}", *shares, *recalls, f"{one['cpu']:.1f}"])
+            rows.append(
+                [seed, name, f"{strong['answers']:,}", *shares, *recalls, f"{one['cpu']:.1f}"]
+            )
     return rows
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--save", action="store_true", help="write results/served_evidence.json")
     asked = parser.parse_args()
     logging.disable(logging.WARNING)
@@ -107,10 +101,7 @@ def main() -> None:
     for seed in SEEDS:
         market = supermarket(seed=seed)
         found[str(seed)] = {name: measured(market, strata, seed) for name, strata in STRATA.items()}
-        found[str(seed)]["labels"] = labels_of(market)
     print(table(rows_of(found)))
-    for seed, shop in found.items():
-        print(seed, shop["labels"], {name: shop[name]["answers"] for name in STRATA})
     if asked.save:
         save("served_evidence", {"shops": found}, ("numpy", "scipy", "numba"), options="--save")
 

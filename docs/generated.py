@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +12,6 @@ import neatrec
 from neatrec.cli.main import PANELS, app
 from neatrec.io.options import option_infos
 from neatrec.service.app import api_document
-from neatrec.service.reference import operations
 
 
 def commands() -> str:
@@ -37,12 +37,20 @@ def _options(command: Any) -> Iterator[tuple[str, str, str]]:
         if getattr(option, "hidden", False) or option.name == "help":
             continue
         is_argument = option.param_type_name == "argument"
-        named = option.metavar or {int: "N", float: "X"}.get(type(option.default), option.name.upper())
+        named = option.metavar or {int: "N", float: "X"}.get(
+            type(option.default), option.name.upper()
+        )
         words = named if is_argument else ", ".join(option.opts)
         value = "" if is_argument or option.is_flag else f" {named}"
         other = f" / {', '.join(option.secondary_opts)}" if option.secondary_opts else ""
         default = option.default
-        shown = "required" if option.required else "" if default in (None, (), [], False) else f"`{default}`"
+        shown = (
+            "required"
+            if option.required
+            else ""
+            if default in (None, (), [], False)
+            else f"`{default}`"
+        )
         yield f"`{words}{value}{other}`", option.help or "", shown
 
 
@@ -71,18 +79,65 @@ def python() -> str:
 
 def http() -> str:
     """Every request of the API: parameters, bodies, answers, errors."""
+    document = api_document()
+    requests = [
+        (path, method, operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    ]
     lines = []
-    for operation in operations(api_document()):
-        lines += [f"## `{operation.method} {operation.path}`", "", operation.description, ""]
-        lines += _table(
-            ("parameter", "in", "values", "default", "meaning"),
-            [(f"`{p.name}`", p.place, p.kind, p.default, p.description) for p in operation.parameters],
-        )
-        for title, code in (("A body", operation.example), ("An answer", operation.answer)):
-            lines += [f"{title}:", "", "```json", code, "```", ""] if code else []
-        if operation.errors:
-            lines += [". ".join(f"{status}: {message}" for status, message in operation.errors) + ".", ""]
+    for path, method, operation in requests:
+        lines += [f"## `{method.upper()} {path}`", "", operation["description"], ""]
+        body = _schema(document, operation.get("requestBody", {}))
+        rows = [
+            _parameter(each["name"], each["in"], each["schema"], each["required"])
+            for each in operation.get("parameters", ())
+        ]
+        rows += [
+            _parameter(name, "body", schema, name in body["required"])
+            for name, schema in body.get("properties", {}).items()
+        ]
+        lines += _table(("parameter", "in", "values", "default", "meaning"), rows)
+        answer = _schema(document, operation["responses"]["200"])
+        for title, schema in (("A body", body), ("An answer", answer)):
+            if "example" in schema:
+                code = json.dumps(schema["example"], indent=2, ensure_ascii=False)
+                lines += [f"{title}:", "", "```json", code, "```", ""]
+        errors = [
+            f"{status}: {answer['content']['application/json']['example']['error']['message']}."
+            for status, answer in operation["responses"].items()
+            if status != "200"
+        ]
+        lines += [" ".join(errors), ""]
     return "\n".join(lines)
+
+
+def _schema(document: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a JSON body or answer; empty where there is none."""
+    schema: dict[str, Any] = part.get("content", {}).get("application/json", {}).get("schema", {})
+    name = schema.get("$ref", "").rpartition("/")[2]
+    return document["components"]["schemas"][name] if name else schema
+
+
+def _parameter(
+    name: str, place: str, schema: dict[str, Any], required: bool
+) -> tuple[str, str, str, str, str]:
+    default = schema.get("default")
+    shown = "required" if required else "" if default in (None, []) else json.dumps(default)
+    return f"`{name}`", place, _values(schema), shown, schema.get("description", "")
+
+
+def _values(schema: dict[str, Any]) -> str:
+    """What a parameter may be."""
+    if "const" in schema:
+        return str(schema["const"])
+    if "enum" in schema:
+        return ", ".join(schema["enum"])
+    if schema["type"] == "array":
+        return f"list of {_values(schema['items'])}"
+    limits = f" {schema['minimum']:g} to {schema['maximum']:g}" if "minimum" in schema else ""
+    names = {"string": "text", "boolean": "true, false", "integer": "whole number"}
+    return names[schema["type"]] + limits
 
 
 def _table(head: tuple[str, ...], rows: Any) -> list[str]:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 
-from benchmarks.tables import half_split_hits
+from benchmarks.tables import claims, results
 from matplotlib.figure import Figure
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -31,14 +31,21 @@ LIMIT = 120_000
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--demo", type=Path, default=Path("neatrec-demo"), help="what `neatrec demo` wrote")
+    parser.add_argument(
+        "--demo", type=Path, default=Path("neatrec-demo"), help="what `neatrec demo` wrote"
+    )
     demo = parser.parse_args().demo
     if not demo.exists():
         subprocess.run([sys.executable, "-m", "neatrec", "demo", "--out", str(demo)], check=True)
     PICTURES.mkdir(exist_ok=True)
     draw_chart(PICTURES / "hit-rate.svg")
+    draw_weights(PICTURES / "odds-weights.svg")
     with sync_playwright() as driver, serving(demo / "bundle") as address:
-        found = os.environ.get("NEATREC_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+        found = (
+            os.environ.get("NEATREC_CHROMIUM")
+            or shutil.which("chromium")
+            or shutil.which("google-chrome")
+        )
         browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
         take_screens(browser, address, (demo / "report" / "index.html").absolute().as_uri())
         browser.close()
@@ -55,8 +62,6 @@ def take_screens(browser: Browser, address: str, report: str) -> None:
     save(page, "home")
     page.get_by_role("link", name=ITEM, exact=True).first.click()
     save(page, "item-page")
-    page.locator(".card").first.screenshot(path=PICTURES / "pair-card.png")
-    reduce_colours(PICTURES / "pair-card.png")
     page.goto(report)
     save(page, "report")
 
@@ -73,16 +78,45 @@ def reduce_colours(file: Path) -> None:
 
 
 def draw_chart(file: Path) -> None:
-    """HR@10 on the Instacart half-split: counts, shrunk lift, neatrec."""
-    names, hits = zip(*reversed(half_split_hits().items()), strict=True)
-    figure = Figure(figsize=(6.4, 1.7), layout="constrained")
+    """HR@10 on the Instacart half-split by both protocols: the best simple statistic, neatrec."""
+    bars = [
+        (f"{claim.protocol} labels: {name}", hit, colour)
+        for claim in claims()
+        for name, hit, colour in (
+            ("neatrec", claim.hit, "#1c6247"),
+            (claim.statistic, claim.statistic_hit, "#c9cfcb"),
+        )
+    ]
+    names, hits, colours = zip(*reversed(bars), strict=True)
+    figure = Figure(figsize=(6.4, 2.0), layout="constrained")
     axes = figure.subplots()
-    bars = axes.barh(names, hits, color=["#1c6247", "#9aa69f", "#c9cfcb"], height=0.62)
-    axes.bar_label(bars, [f"{hit:.3f}" for hit in hits], padding=4)
-    axes.set(xlim=(0, 0.42), xticks=[])
+    drawn = axes.barh([0, 0.8, 2, 2.8], hits, color=colours, height=0.7, tick_label=names)
+    axes.bar_label(drawn, [f"{hit:.3f}" for hit in hits], padding=4)
+    axes.set(xlim=(0, 1.12 * max(hits)), xticks=[])
     axes.set_title("HR@10 on held-out Instacart baskets", loc="left", fontsize=10)
     axes.spines[["top", "right", "bottom", "left"]].set_visible(False)
     axes.tick_params(left=False)
+    figure.patch.set_facecolor("white")
+    figure.savefig(file, metadata={"Date": None})
+
+
+def draw_weights(file: Path) -> None:
+    """Weights of the default ranking's features on the Instacart half-split."""
+    from neatrec.models.odds.features import CURVE, FEATURES
+
+    learned, words = results("odds_claim")["half"]["learned"], {**FEATURES, **CURVE}
+    figure = Figure(figsize=(6.4, 3.2), layout="constrained")
+    axes, rows = figure.subplots(), range(len(words))
+    for shift, name, color in ((-0.2, "strong", "#1c6247"), (0.2, "dependent", "#9aa69f")):
+        weights = [learned[name]["weights"][key] for key in words]
+        places = [row + shift for row in rows]
+        axes.barh(places, weights, height=0.36, color=color, label=f"{name} pair")
+    axes.set_yticks(list(rows), list(words.values()))
+    axes.invert_yaxis()
+    axes.axvline(0, color="#333333", linewidth=0.8)
+    axes.legend(frameon=False, fontsize=8)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(left=False, labelsize=8)
     figure.patch.set_facecolor("white")
     figure.savefig(file, metadata={"Date": None})
 

@@ -53,7 +53,11 @@ HELPER = re.compile(r"^from helpers\.(\w+) import", re.MULTILINE)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as slow what `make test-fast` leaves out, by the rules above, and whatever needs the real data."""
     for item in items:
-        if _is_slow_file(item.path) or SLOW_MODELS.search(item.name) or item.get_closest_marker("real"):
+        if (
+            _is_slow_file(item.path)
+            or SLOW_MODELS.search(item.name)
+            or item.get_closest_marker("real")
+        ):
             item.add_marker(pytest.mark.slow)
 
 
@@ -66,8 +70,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @cache
 def _is_slow_file(file: Path) -> bool:
     text = file.read_text()
-    texts = [text, *((HERE / "helpers" / f"{name}.py").read_text() for name in HELPER.findall(text))]
-    return file.relative_to(HERE).parts[0] in SLOW_FOLDERS or any(SLOW_IMPORTS.search(text) for text in texts)
+    texts = [
+        text,
+        *((HERE / "helpers" / f"{name}.py").read_text() for name in HELPER.findall(text)),
+    ]
+    return file.relative_to(HERE).parts[0] in SLOW_FOLDERS or any(
+        SLOW_IMPORTS.search(text) for text in texts
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -89,10 +98,14 @@ def instacart_folder() -> Path:
     """The folder of the Instacart 2017 files, official table names as CSV, CSV.gz or Parquet."""
     data = os.environ.get("NEATREC_DATA")
     if not data:
-        pytest.skip("needs the Instacart 2017 orders: set NEATREC_DATA to a folder that holds instacart/")
+        pytest.skip(
+            "needs the Instacart 2017 orders: set NEATREC_DATA to a folder that holds instacart/"
+        )
     folder = Path(data) / "instacart"
     if not any(folder.glob("order_products__train*")):
-        pytest.skip(f"needs the Instacart 2017 orders: NEATREC_DATA is {data}, which has no instacart/ with them")
+        pytest.skip(
+            f"needs the Instacart 2017 orders: NEATREC_DATA is {data}, which has no instacart/ with them"
+        )
     return folder
 
 
@@ -106,7 +119,7 @@ def instacart(instacart_folder: Path) -> Any:
 
 @pytest.fixture(scope="session")
 def small_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a whole report, audit included; a test that changes it takes a copy."""
+    """The folder of a report; a test that changes it takes a copy."""
     from helpers.small_report import write_small_report
 
     write_small_report(out := tmp_path_factory.mktemp("small") / "report")

@@ -5,7 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-HELPER = "from neatrec.compiled import compiled\n\n\n@compiled\ndef helper(x):\n    return x + {step}\n"
+HELPER = (
+    "from neatrec.compiled import compiled\n\n\n@compiled\ndef helper(x):\n    return x + {step}\n"
+)
 KERNEL = (
     "from neatrec.compiled import compiled\nfrom neatrec.somewhere.helper import helper\n\n\n"
     "@compiled\ndef kernel(x):\n    return helper(x) * 10\n"
@@ -15,7 +17,9 @@ KERNEL = (
 def run(code: str, cache: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """`code` in a new interpreter that keeps compiled code in `cache`."""
     variables = {**os.environ, **environment, "NEATREC_CACHE": str(cache)}
-    return subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
+    return subprocess.run(
+        [sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True
+    )
 
 
 def run_kernel(source: Path, cache: Path) -> tuple[int, int]:

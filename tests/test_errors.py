@@ -3,11 +3,22 @@ import pytest
 
 from neatrec import errors
 from neatrec.data.randomness import as_generator, children, kernel_seed
-from neatrec.errors import InputError, NeatrecError, ParameterError, SourceError, must_be, must_be_one_of
+from neatrec.errors import (
+    InputError,
+    NeatrecError,
+    ParameterError,
+    SourceError,
+    must_be,
+    must_be_one_of,
+)
 
 
 def test_every_error_has_one_root_and_says_when_it_happens() -> None:
-    family = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+    family = [
+        kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, Exception)
+    ]
     assert len(family) == 11
     assert all(issubclass(kind, NeatrecError) and kind.__doc__ for kind in family)
     assert {kind.exit_code for kind in family} == {1, 2, 3}
@@ -15,7 +26,9 @@ def test_every_error_has_one_root_and_says_when_it_happens() -> None:
 
 
 def test_an_error_carries_its_place_and_next_step_into_json() -> None:
-    error = SourceError("no such column", hint="Use --item sku.", file="orders.csv", line=3, column=None)
+    error = SourceError(
+        "no such column", hint="Use --item sku.", file="orders.csv", line=3, column=None
+    )
     assert str(error) == "no such column. Use --item sku."
     assert error.to_dict() == {
         "error": {
@@ -36,7 +49,9 @@ def test_bad_values_are_shown_without_their_control_characters() -> None:
 
 
 def test_a_near_choice_is_suggested_and_a_far_one_is_not() -> None:
-    assert str(must_be_one_of("engine", ["memory", "duckdb"], "memry")).endswith("Did you mean 'memory'?")
+    assert str(must_be_one_of("engine", ["memory", "duckdb"], "memry")).endswith(
+        "Did you mean 'memory'?"
+    )
     assert "Did you mean" not in str(must_be_one_of("engine", ["memory", "duckdb"], "xyz"))
 
 

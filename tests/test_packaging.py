@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -18,26 +17,15 @@ ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
-def test_uv_and_pip_read_the_same_pins() -> None:
-    constraints = [line for line in (ROOT / "constraints.txt").read_text().split("\n") if line.strip()]
-    assert constraints == PYPROJECT["tool"]["uv"]["constraint-dependencies"]
-    assert all("==" in line for line in constraints)
-
-
-def test_uv_run_finds_versions_for_a_checkout(tmp_path: Path) -> None:
-    """`uv run` resolves all extras together before it does anything: two that exclude each other must say so."""
-    (tmp_path / "src" / "neatrec").mkdir(parents=True)
-    for file in ("pyproject.toml", "README.md", "src/neatrec/_version.py"):
-        shutil.copy(ROOT / file, tmp_path / file)
-    (tmp_path / "src" / "neatrec" / "__init__.py").touch()
-    uv("lock", "--python", sys.executable, "--project", str(tmp_path))
-    assert (tmp_path / "uv.lock").exists()
-
-
 def test_every_dependency_is_pinned_and_says_why() -> None:
-    pinned = {re.split("==", line)[0].lower() for line in (ROOT / "constraints.txt").read_text().split()}
+    pinned = {
+        re.split("==", line)[0].lower() for line in (ROOT / "constraints.txt").read_text().split()
+    }
     text, project = (ROOT / "pyproject.toml").read_text(), PYPROJECT["project"]
-    for requirement in [*project["dependencies"], *(line for extra in EXTRAS for line in packages_of(extra))]:
+    for requirement in [
+        *project["dependencies"],
+        *(line for extra in EXTRAS for line in packages_of(extra)),
+    ]:
         name = re.split(r"[<>=\[]", requirement)[0].lower().replace("_", "-")
         assert name in pinned
         line = next(line for line in text.split("\n") if f'"{requirement}"' in line)
@@ -51,7 +39,9 @@ def packages_of(extra: str) -> list[str]:
 
 def test_what_an_extra_must_bring_is_in_the_extra() -> None:
     for extra, modules in EXTRAS.items():
-        brought = {re.split(r"[<>=\[]", package)[0].replace("-", "_") for package in packages_of(extra)}
+        brought = {
+            re.split(r"[<>=\[]", package)[0].replace("-", "_") for package in packages_of(extra)
+        }
         assert set(modules) <= brought
     assert packages_of("all") == [f"neatrec[{','.join(EXTRAS)}]"]
 
@@ -60,7 +50,10 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     require_extra("serve", "the service")
     for module in EXTRAS["serve"]:
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingDependencyError, match=r"the service needs fastapi, .* pip install 'neatrec\[serve\]'"):
+    with pytest.raises(
+        MissingDependencyError,
+        match=r"the service needs fastapi, .* pip install 'neatrec\[serve\]'",
+    ):
         require_extra("serve", "the service")
 
 
@@ -73,7 +66,16 @@ def test_the_version_is_a_literal() -> None:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)],
+        [
+            sys.executable,
+            "-m",
+            "build",
+            "--wheel",
+            "--no-isolation",
+            "--outdir",
+            str(folder),
+            str(ROOT),
+        ],
         check=True,
         capture_output=True,
     )
@@ -118,10 +120,15 @@ def installed(
     return neatrec
 
 
-def test_a_bare_install_trains_and_answers_and_names_the_extra_it_lacks(wheel: Path, tmp_path, cache: Path) -> None:
+def test_a_bare_install_trains_and_answers_and_names_the_extra_it_lacks(
+    wheel: Path, tmp_path, cache: Path
+) -> None:
     neatrec = installed(str(wheel), tmp_path, cache)
     source = "supermarket:baskets=1000,items=100"
-    for words in (("train", source, "--model", "shrunk-lift", "--out", "bundle"), ("recommend", "bundle", "1000")):
+    for words in (
+        ("train", source, "--model", "shrunk-lift", "--out", "bundle"),
+        ("recommend", "bundle", "1000"),
+    ):
         done = neatrec(*words)
         assert done.returncode == 0, done.stderr
     for words, extra in (
@@ -146,7 +153,9 @@ def test_the_wheel_with_all_extras_runs_the_demo(wheel: Path, tmp_path: Path, ca
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("resolution", ["lowest-direct", "highest"])
-def test_the_lowest_and_the_newest_dependencies_run_the_demo(wheel: Path, tmp_path: Path, resolution: str) -> None:
+def test_the_lowest_and_the_newest_dependencies_run_the_demo(
+    wheel: Path, tmp_path: Path, resolution: str
+) -> None:
     """Without our pins. Their compiled code is their own."""
     versions = ("--no-config", "--resolution", resolution)
     neatrec = installed(f"{wheel}[all]", tmp_path, tmp_path / "cache", versions)
@@ -159,6 +168,13 @@ def test_the_lowest_and_the_newest_dependencies_run_the_demo(wheel: Path, tmp_pa
 def uv(*arguments: str) -> None:
     """Run the uv that `make setup` put beside the checkout."""
     tools = ROOT / ".tools"
-    assert (tools / "uv").is_dir(), "run `make setup` first: the test installs the wheel with the uv in .tools"
+    assert (tools / "uv").is_dir(), (
+        "run `make setup` first: the test installs the wheel with the uv in .tools"
+    )
     environment = {**os.environ, "PYTHONPATH": str(tools)}
-    subprocess.run([sys.executable, "-m", "uv", "--quiet", *arguments], check=True, env=environment, timeout=600)
+    subprocess.run(
+        [sys.executable, "-m", "uv", "--quiet", *arguments],
+        check=True,
+        env=environment,
+        timeout=600,
+    )

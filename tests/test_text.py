@@ -7,10 +7,14 @@ from neatrec.text import no_formula, plural, printable
 
 
 @given(st.text(), st.integers(min_value=10, max_value=200))
-def test_printable_text_has_no_control_characters_and_keeps_its_limit(text: str, limit: int) -> None:
+def test_printable_text_has_no_control_characters_and_keeps_its_limit(
+    text: str, limit: int
+) -> None:
     shown = printable(text, limit=limit)
     assert len(shown) <= limit
-    assert not any(unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"} for character in shown)
+    assert not any(
+        unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"} for character in shown
+    )
 
 
 def test_escape_sequences_and_direction_overrides_are_shown_not_obeyed() -> None:
@@ -18,7 +22,11 @@ def test_escape_sequences_and_direction_overrides_are_shown_not_obeyed() -> None
 
 
 def test_plural_counts() -> None:
-    assert (plural(1, "item"), plural(0, "item"), plural(1234, "item")) == ("1 item", "0 items", "1,234 items")
+    assert (plural(1, "item"), plural(0, "item"), plural(1234, "item")) == (
+        "1 item",
+        "0 items",
+        "1,234 items",
+    )
 
 
 def test_what_a_spreadsheet_would_run_becomes_text() -> None:

@@ -1,4 +1,4 @@
-"""neatrec finds what goes with what from shopping baskets, and measures how far its answers can be trusted.
+"""neatrec finds the products that are bought together, and states how certain each pair is.
 
 The names below are the public front; each is imported when it is first used, so `import neatrec` costs nothing.
 """
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from neatrec.bundle import load_bundle as load_bundle
     from neatrec.bundle import save_bundle as save_bundle
     from neatrec.check.run import check_baskets as check_baskets
-    from neatrec.cooccurrence import CooccurrenceCounts as CooccurrenceCounts
     from neatrec.cooccurrence import CountOptions as CountOptions
+    from neatrec.cooccurrence import Counts as Counts
     from neatrec.cooccurrence import count as count
     from neatrec.data.baskets import Baskets as Baskets
     from neatrec.data.catalog import Catalog as Catalog
@@ -31,15 +31,16 @@ if TYPE_CHECKING:
     from neatrec.leaderboard.run import run_leaderboard as run_leaderboard
     from neatrec.models import Model as Model
     from neatrec.models import make_model as make_model
-    from neatrec.serving.query import recommend as recommend
+    from neatrec.serving.answers import recommend as recommend
     from neatrec.shop import Shop as Shop
     from neatrec.shop import fit as fit
+    from neatrec.shop import load as load
     from neatrec.simulator import supermarket as supermarket
 
 _HOMES = {
     "Baskets": "neatrec.data.baskets",
     "Catalog": "neatrec.data.catalog",
-    "CooccurrenceCounts": "neatrec.cooccurrence",
+    "Counts": "neatrec.cooccurrence",
     "CountOptions": "neatrec.cooccurrence",
     "InputError": "neatrec.errors",
     "Labels": "neatrec.labels",
@@ -51,11 +52,12 @@ _HOMES = {
     "check_baskets": "neatrec.check.run",
     "count": "neatrec.cooccurrence",
     "fit": "neatrec.shop",
+    "load": "neatrec.shop",
     "load_bundle": "neatrec.bundle",
     "make_labels": "neatrec.labels",
     "make_model": "neatrec.models",
     "read_baskets": "neatrec.io",
-    "recommend": "neatrec.serving.query",
+    "recommend": "neatrec.serving.answers",
     "run_leaderboard": "neatrec.leaderboard.run",
     "save_bundle": "neatrec.bundle",
     "shuffle_null": "neatrec.labels",

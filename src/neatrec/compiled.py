@@ -2,19 +2,19 @@
 
 Numba's own cache looks only at the file of the function: one that calls a helper in another file stays stale when the
 helper changes. Here the name of the cache folder is a hash of every source of the package (the folder that holds the
-function's file), of this file and of the versions, so a change in any of them compiles again. A compiled function calls
-compiled functions of its own package and of this file only.
+function's file) and of the one it lies in, of this file and of the versions, so a change in any of them compiles again.
+A compiled function calls compiled functions of these files only.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-import math
 import os
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +23,7 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils, config
+from numba.core import cgutils, config, event
 from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -36,9 +36,6 @@ A function that has it and is called by a compiled one is `forceinline`. Machine
 calls, each with its sums in an order of its own, and a process runs the copy that it loaded first: the last bits would
 depend on whether code was compiled or came from the cache, and on what ran before.
 """
-FUSED = {"contract"}
-"""x y + z may be rounded once; sums keep their order. Copies of a function give the same bits as long as the compiler
-fuses the same products in each, as it does (`test_numbers_have_the_same_bits_alone_and_among_others`)."""
 log = logging.getLogger(__name__)
 
 
@@ -51,11 +48,14 @@ def cache_folder() -> Path:
 
 @cache
 def _package_key(package: Path) -> str:
-    """A hash of all sources of `package`, of this file and of the versions that decide the machine code."""
-    files = sorted(package.glob("*.py"))
+    """A hash of all sources that a compiled function of `package` may call, and of the versions."""
+    above = package.parent if PACKAGE in package.parent.parents else package
+    files = sorted({*package.glob("*.py"), *above.glob("*.py")})
     digest = hashlib.sha256(f"{sys.version_info}|{numba.__version__}|{platform.machine()}".encode())
     for file in [*files, Path(__file__)]:
-        digest.update(file.relative_to(PACKAGE).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
+        digest.update(
+            file.relative_to(PACKAGE).as_posix().encode() + b"\0" + file.read_bytes() + b"\0"
+        )
     return digest.hexdigest()[:20]
 
 
@@ -79,7 +79,13 @@ def compiled(function: Function | None = None, **options: Any) -> Any:
     if function is None:
         return lambda f: compiled(f, **options)
     folder = _usable_folder(Path(function.__code__.co_filename).parent)
-    chosen = {"nogil": True, "error_model": "numpy", "boundscheck": False, "cache": folder is not None, **options}
+    chosen = {
+        "nogil": True,
+        "error_model": "numpy",
+        "boundscheck": False,
+        "cache": folder is not None,
+        **options,
+    }
     before = config.CACHE_DIR
     try:
         # read by Numba only while it prepares the function's cache; what the caller had set is put back
@@ -107,7 +113,31 @@ def _warn_if_not_saved(dispatcher: Any) -> None:
 
 @cache
 def _warn_once(why: str) -> None:
-    log.warning("compiled code is not kept in %s: %s; NEATREC_CACHE names another folder", cache_folder(), why)
+    log.warning(
+        "compiled code is not kept in %s: %s; NEATREC_CACHE names another folder",
+        cache_folder(),
+        why,
+    )
+
+
+class _Once(event.Listener):  # type: ignore[misc]
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self.callback: Callable[[], None] | None = callback
+
+    def on_start(self, event: event.Event) -> None:
+        if self.callback is not None:
+            callback, self.callback = self.callback, None
+            callback()
+
+    def on_end(self, event: event.Event) -> None:
+        pass
+
+
+@contextmanager
+def on_first_compile(callback: Callable[[], None]) -> Iterator[None]:
+    """Within the block `callback` is called once, when something is compiled that no cache had."""
+    with event.install_listener("numba:compile", _Once(callback)):
+        yield
 
 
 @compiled
@@ -153,7 +183,9 @@ def _replace_worst(best_score, best_item, size, score, item):
         if below >= size:
             break
         other = below + 1
-        if other < size and _is_worse(best_score[other], best_item[other], best_score[below], best_item[below]):
+        if other < size and _is_worse(
+            best_score[other], best_item[other], best_score[below], best_item[below]
+        ):
             below = other
         if not _is_worse(best_score[below], best_item[below], score, item):
             break
@@ -165,26 +197,6 @@ def _replace_worst(best_score, best_item, size, score, item):
 @compiled
 def _is_worse(score, item, other_score, other_item):
     return score < other_score or (score == other_score and item > other_item)
-
-
-# (log(1 + m) - m + m^2 / 2) / m^3 for sqrt(1/2) <= 1 + m <= sqrt(2): least maximum error over the interval
-L0, L1, L2, L3 = (
-    np.float32(x) for x in (0.333341657759849, -0.2500169868422664, 0.1995487984424771, -0.1656442857884939)
-)
-L4, L5, L6 = (np.float32(x) for x in (0.149779602599638, -0.14378979818075185, 0.08672234960602968))
-LOG_2_HIGH = np.float32(0.693359375)  # few bits: times an exponent it is exact
-LOG_2_LOW = np.float32(math.log(2.0) - 0.693359375)
-SQRT_HALF_BITS, MANTISSA_BITS, EXPONENT = np.int32(0x3F3504F3), np.int32(0x7FFFFF), np.int32(23)
-
-
-@compiled(forceinline=True, fastmath=FUSED)
-def logarithm(x):
-    """log x of a float32, for x positive and not denormal; loops of it are done eight at a time."""
-    bits = np.int32(np.float32(x).view(np.int32) - SQRT_HALF_BITS)
-    exponent = np.float32(bits >> EXPONENT)
-    m = np.int32((bits & MANTISSA_BITS) + SQRT_HALF_BITS).view(np.float32) - np.float32(1)
-    value = m * m * m * (L0 + m * (L1 + m * (L2 + m * (L3 + m * (L4 + m * (L5 + m * L6))))))
-    return exponent * LOG_2_HIGH + (m + (value + exponent * LOG_2_LOW - np.float32(0.5) * m * m))
 
 
 @compiled(inline="always")
@@ -226,7 +238,9 @@ def _prefetch(level: int) -> Any:
             data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
             address = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
             read, keep, of_data = (ir.Constant(ir.IntType(32), number) for number in (0, level, 1))
-            kind = ir.FunctionType(ir.VoidType(), [address.type, read.type, keep.type, of_data.type])
+            kind = ir.FunctionType(
+                ir.VoidType(), [address.type, read.type, keep.type, of_data.type]
+            )
             call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
             builder.call(call, [address, read, keep, of_data])
             return context.get_dummy_value()

@@ -52,7 +52,14 @@ class NeatrecError(Exception):
 
     def to_dict(self) -> dict[str, Any]:
         """The error as `--json` prints it."""
-        return {"error": {"kind": type(self).__name__, "message": self.message, "hint": self.hint, **self.where}}
+        return {
+            "error": {
+                "kind": type(self).__name__,
+                "message": self.message,
+                "hint": self.hint,
+                **self.where,
+            }
+        }
 
 
 class DivergedError(NeatrecError):
@@ -104,7 +111,8 @@ def require_extra(extra: str, task: str) -> None:
     missing = [module for module in EXTRAS[extra] if find_spec(module) is None]
     if missing:
         raise MissingDependencyError(
-            f"{task} needs {', '.join(missing)}, not installed here", hint=f"pip install 'neatrec[{extra}]'"
+            f"{task} needs {', '.join(missing)}, not installed here",
+            hint=f"pip install 'neatrec[{extra}]'",
         )
 
 
@@ -114,7 +122,9 @@ def must_be(argument: str, wanted: str, got: Any, *, hint: str | None = None) ->
     >>> str(must_be("level", "between 0 and 1", 5.0))
     '`level` must be between 0 and 1, got 5.0'
     """
-    return ParameterError(f"`{argument}` must be {wanted}, got {printable(repr(got))}", argument=argument, hint=hint)
+    return ParameterError(
+        f"`{argument}` must be {wanted}, got {printable(repr(got))}", argument=argument, hint=hint
+    )
 
 
 def bad_file(
@@ -137,7 +147,9 @@ def bad_file(
     where = "" if line is None else f", {unit} {line:,}"
     where += "" if column is None else f", column {printable(repr(column))}"
     message = f"{printable(file)}{where}{':' if where else ''} {trouble}"
-    return SourceError(message, file=str(file), line=line, column=column, argument=argument, hint=hint)
+    return SourceError(
+        message, file=str(file), line=line, column=column, argument=argument, hint=hint
+    )
 
 
 @contextmanager
@@ -147,7 +159,9 @@ def writing(what: str, place: object, hint: str | None = None) -> Iterator[None]
         yield
     except OSError as error:
         reason = error.strerror or printable(error)
-        raise ResourceError(f"cannot write {what} {printable(place)}: {reason}", file=str(place), hint=hint) from error
+        raise ResourceError(
+            f"cannot write {what} {printable(place)}: {reason}", file=str(place), hint=hint
+        ) from error
 
 
 def require_whole(
@@ -181,7 +195,9 @@ def must_be_one_of(argument: str, choices: Iterable[str], got: Any) -> Parameter
     "`protocol` must be one of calibrated, paper, got 'papr'. Did you mean 'paper'?"
     """
     options = list(choices)
-    return must_be(argument, f"one of {', '.join(options)}", got, hint=did_you_mean(str(got), options))
+    return must_be(
+        argument, f"one of {', '.join(options)}", got, hint=did_you_mean(str(got), options)
+    )
 
 
 def did_you_mean(given: str, choices: Iterable[str], otherwise: str | None = None) -> str | None:

@@ -1,109 +1,267 @@
-"""`fit`: from orders to answers with evidence in a notebook; a thin front over what the command line does."""
+"""`fit` and `load`: from orders to answers with evidence in a notebook; a thin front over what the command line does."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from inspect import signature
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from neatrec.data.baskets import Baskets
 from neatrec.data.table_result import ResultTable
-from neatrec.errors import must_be, require_extra, require_whole
+from neatrec.errors import must_be, must_be_one_of, require_extra, require_whole
+from neatrec.models.items import Item
 from neatrec.text import plural, printable
 
 if TYPE_CHECKING:
-    from neatrec.leaderboard.run import LeaderboardOptions, LeaderboardResult
-    from neatrec.serving import ServingTable
+    from neatrec.io import SourceOptions
+    from neatrec.leaderboard.run import Leaderboard, LeaderboardOptions
+    from neatrec.serving import Answers, PairTable
 
-PAIR_COLUMNS = ["query_name", "item_name", "grade", "strength", "lift", "lift_low", "lift_high", "count", "customers"]
+SHOWN = ("item", "other", "grade", "strength", "lift", "lift_low", "lift_high", "count", "beyond")
+"""Columns of the pairs that a notebook shows."""
 STATISTICS = ("shrunk-lift-tuned", "llr", "popco", "pop")
 """What `Shop.evaluate` compares the model with."""
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def named(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, refusing a keyword that it does not have with the nearest that it has."""
+    known = list(signature(function).parameters)
+
+    @wraps(function)
+    def call(*args: P.args, **keywords: P.kwargs) -> R:
+        for name in keywords:
+            if name not in known:
+                raise must_be_one_of("keyword", known, name)
+        return function(*args, **keywords)
+
+    return call
 
 
 class Shop:
     """A fitted shop: which items go together, with the evidence for each pair."""
 
-    def __init__(self, baskets: Baskets, bundle: Path, folder: TemporaryDirectory[str] | None = None) -> None:
-        from neatrec.serving import ServingTable
+    def __init__(
+        self,
+        bundle: Path,
+        baskets: Baskets | None = None,
+        folder: TemporaryDirectory[str] | None = None,
+    ) -> None:
+        from neatrec.serving import PairTable
 
-        self.baskets, self.bundle = baskets, bundle
-        self.index: ServingTable = ServingTable.open(bundle)
+        self.bundle, self.baskets = bundle, baskets
+        self.table: PairTable = PairTable.open(bundle)
         self._folder = folder  # a temporary bundle lives as long as the shop
 
     def __repr__(self) -> str:
-        return f"<Shop {self.index.manifest.model}, {plural(len(self.baskets), 'basket')}, {len(self.index):,} items>"
+        items = plural(len(self.table), "item")
+        return f"<Shop {self.table.manifest.model}, {items}, {len(self.table.pairs.evident):,} pairs with evidence>"
 
-    def pairs(self, k: int | None = None, *, min_evidence: str = "likely") -> ResultTable:
-        """The pairs with evidence, the strongest lower bound of the lift first, each once; the first `k` of them."""
-        from neatrec.release.export_rows import answers_table
+    def __getstate__(self) -> dict[str, Any]:
+        files = {
+            file.relative_to(self.bundle).as_posix(): file.read_bytes()
+            for file in self.bundle.rglob("*")
+            if file.is_file()
+        }
+        return {"files": files, "baskets": self.baskets}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        folder = TemporaryDirectory(prefix="neatrec-shop-")
+        bundle = Path(folder.name) / "bundle"
+        for name, content in state["files"].items():
+            (bundle / name).parent.mkdir(parents=True, exist_ok=True)
+            (bundle / name).write_bytes(content)
+        Shop.__init__(self, bundle, state["baskets"], folder)
+
+    @named
+    def pairs(self, k: int | None = None, *, sort: str = "beyond") -> ResultTable:
+        """The pairs with evidence, each once.
+
+        Parameters
+        ----------
+        k
+            Number of pairs; None: all.
+        sort
+            `beyond` (orders beyond chance), `strength` (lower end of the lift), `customers`, `sure`.
+
+        Examples
+        --------
+        >>> shop = fit([["chips", "salsa"], ["tea", "milk"]] * 40, model="shrunk-lift")
+        >>> shop.pairs().to_arrow().select(["item", "other", "grade"]).to_pylist()[0]
+        {'item': 'chips', 'other': 'salsa', 'grade': 'certain'}
+        """
+        from neatrec.serving.pair_list import PairList
 
         k = None if k is None else require_whole("k", k)
-        rows = answers_table(self.index, min_evidence=min_evidence, k=self.index.k).sort_by(
-            [("lift_low", "descending"), ("query", "ascending"), ("item", "ascending")]
-        )
-        pairs = map(frozenset, zip(rows["query"].to_pylist(), rows["item"].to_pylist(), strict=True))
-        first = {pair: place for place, pair in reversed(list(enumerate(pairs)))}
-        found = rows.take(pa.array(sorted(first.values()), pa.int64())).select(PAIR_COLUMNS)
-        return ResultTable("Pairs with evidence", found if k is None else found.slice(0, k))
+        found = PairList(self.table)
+        if sort not in found.orders:
+            raise must_be_one_of("sort", tuple(found.orders), sort)
+        catalog = self.table.catalog
+        rows = [
+            {
+                "item": catalog.name(one),
+                "other": catalog.name(other),
+                "grade": evidence.grade,
+                "strength": evidence.strength,
+                **evidence.to_dict(),
+            }
+            for one, other, evidence in found.evidence(found.orders[sort][:k])
+        ]
+        table = pa.Table.from_pylist(rows, _pair_schema())
+        return ResultTable("Pairs with evidence", table, SHOWN)
 
-    def goes_with(self, item: str, k: int = 10, **choices: Any) -> ResultTable:
-        """What goes with an item, given by id or name; `choices` as for `neatrec.recommend`."""
-        return self._answers([item], k, choices)
+    @named
+    def all(
+        self, k: int = 10, *, min_evidence: str | None = None, same_category: str = "last"
+    ) -> ResultTable:
+        """The answers of all items as one table, one row per answer, as `neatrec export` writes it.
 
-    def complete(self, cart: Sequence[str], k: int = 10, **choices: Any) -> ResultTable:
-        """What completes a cart."""
-        if isinstance(cart, str):
-            raise must_be("cart", "a list of items", cart, hint="`goes_with` answers for one item.")
-        return self._answers(list(cart), k, choices)
+        Parameters
+        ----------
+        k
+            Number of answers per item.
+        min_evidence, same_category
+            As for `goes_with`.
+        """
+        from neatrec.release.export_rows import answers_table
+        from neatrec.serving import Filters
 
-    def _answers(self, items: list[str], k: int, choices: Mapping[str, Any]) -> ResultTable:
+        filters = Filters(k=k, min_evidence=min_evidence, same_category=same_category)
+        return ResultTable("Answers of all items", answers_table(self.table, filters))
+
+    @named
+    def goes_with(
+        self,
+        item: Item,
+        k: int = 10,
+        *,
+        min_evidence: str | None = None,
+        category: str | Sequence[str] | None = None,
+        exclude: Item | Sequence[Item] = (),
+        same_category: str = "last",
+        diversify: bool = False,
+    ) -> ResultTable:
+        """The answers to an item.
+
+        Parameters
+        ----------
+        item
+            An id or a name.
+        k
+            Number of answers.
+        min_evidence
+            `certain`, `likely` (the default) or `guess`.
+        category
+            Only items of this category, or of any of several.
+        exclude
+            Ids or names of items that are no answers.
+        same_category
+            Where answers of the item's own category stand: `last`, `exclude`, or `mix`.
+        diversify
+            At most one answer per category.
+        """
         from neatrec.serving import recommend
 
-        found = recommend(self.index, items, k, **choices)
-        names = ", ".join(self.index.catalog.name(code) for code in found.cart)
-        return ResultTable(f"Goes with {names}", found.to_arrow())
+        if not isinstance(item, str | int | np.integer):
+            raise must_be("item", "one id or name", item, hint="`complete` answers for a cart.")
+        found = recommend(
+            self.table,
+            [item],
+            k,
+            min_evidence=min_evidence,
+            category=category,
+            exclude=exclude,
+            same_category=same_category,
+            diversify=diversify,
+        )
+        return self._result(found)
 
-    def evaluate(self, *, split: str = "half", options: LeaderboardOptions | None = None) -> LeaderboardResult:
+    @named
+    def complete(
+        self,
+        cart: Sequence[Item],
+        k: int = 10,
+        *,
+        min_evidence: str | None = None,
+        category: str | Sequence[str] | None = None,
+        exclude: Item | Sequence[Item] = (),
+        same_category: str = "last",
+        diversify: bool = False,
+    ) -> ResultTable:
+        """The answers to a cart; the parameters are those of `goes_with`."""
+        from neatrec.serving import recommend
+
+        if isinstance(cart, str | int | np.integer):
+            raise must_be("cart", "a list of items", cart, hint="`goes_with` answers for one item.")
+        found = recommend(
+            self.table,
+            list(cart),
+            k,
+            min_evidence=min_evidence,
+            category=category,
+            exclude=exclude,
+            same_category=same_category,
+            diversify=diversify,
+        )
+        return self._result(found)
+
+    def _result(self, found: Answers) -> ResultTable:
+        names = ", ".join(self.table.catalog.name(code) for code in found.cart)
+        return ResultTable(f"Goes with {names}", found.to_arrow(), found.SHOWN)
+
+    def evaluate(
+        self, *, split: str = "half", options: LeaderboardOptions | None = None
+    ) -> Leaderboard:
         """The model beside simple statistics, trained on one part of the baskets and evaluated on the other."""
         from neatrec.data.splits import split_baskets
         from neatrec.leaderboard.run import LeaderboardOptions, run_leaderboard
 
+        if self.baskets is None:
+            raise must_be("shop", "made by `fit`: a bundle holds no baskets", str(self.bundle))
         parts = split_baskets(self.baskets, split)
-        models = tuple(dict.fromkeys((self.index.manifest.model, *STATISTICS)))
-        if options is None:
-            options = LeaderboardOptions(half_life=self.index.pairs.half_life)
-        return run_leaderboard(parts.train, parts.test, models, options)
+        models = tuple(dict.fromkeys((self.table.manifest.model, *STATISTICS)))
+        return run_leaderboard(parts.train, parts.test, models, options or LeaderboardOptions())
 
-    def plot(self, item: str, k: int = 10) -> Any:
-        """A figure of what goes with an item: the lift of each answer with its 95 % interval."""
+    def plot(self, item: Item, k: int = 10) -> Any:
+        """A figure of the answers to an item: the lift of each with its 95 % interval."""
         require_extra("report", "a figure")
         from matplotlib.figure import Figure
 
         found = self.goes_with(item, k)
         answers = found.table
         lift, low, high = (
-            np.array(answers[name].to_pylist(), dtype=float) for name in ("lift", "lift_low", "lift_high")
+            np.array(answers[name].to_pylist(), dtype=float)
+            for name in ("lift", "lift_low", "lift_high")
         )
         figure = Figure(figsize=(7, 1.2 + 0.35 * len(answers)), layout="constrained")
         axes = figure.subplots()
         place = np.arange(len(answers))[::-1]
-        axes.errorbar(lift, place, xerr=np.maximum([lift - low, high - lift], 0), fmt="o", capsize=3)
+        axes.errorbar(
+            lift, place, xerr=np.maximum([lift - low, high - lift], 0), fmt="o", capsize=3
+        )
         axes.axvline(1, color="grey", linestyle=":")
         names = [printable(name, limit=40) for name in answers["item"].to_pylist()]
-        axes.set_yticks(place, names, parse_math=False)  # a name with two dollar signs is no formula
+        axes.set_yticks(
+            place, names, parse_math=False
+        )  # a name with two dollar signs is no formula
         axes.set(xscale="log", xlabel="times more often than chance, with its 95 % interval")
         axes.set_title(printable(found.title, limit=90), parse_math=False)
         figure._repr_png_ = lambda: _png(figure)  # type: ignore[attr-defined]  # a notebook without pyplot shows it, too
         return figure
 
     def save(self, path: str | Path) -> Path:
-        """Copy the bundle to a new folder, for `neatrec serve`, `publish` and `export`."""
+        """Copy the bundle to a new folder, for `load`, `neatrec serve`, `publish` and `export`."""
         path = Path(path)
         if path.exists():
             raise must_be("path", "a new folder", str(path), hint="Nothing was overwritten.")
@@ -116,7 +274,8 @@ class Shop:
         from neatrec.service.run import serve
         from neatrec.service.settings import ServiceSettings
 
-        serve(ServiceSettings(bundle=self.bundle.absolute()), host=host, port=port, workers=1, log_config=None)
+        settings = ServiceSettings(bundle=self.bundle.absolute())
+        serve(settings, host=host, port=port, workers=1, log_config=None)
 
 
 def _png(figure: Any) -> bytes:
@@ -125,19 +284,85 @@ def _png(figure: Any) -> bytes:
     return file.getvalue()
 
 
+def _pair_schema() -> pa.Schema:
+    from neatrec.serving.answers import ANSWER_SCHEMA
+    from neatrec.serving.evidence import PUBLIC
+
+    texts = [(name, pa.string()) for name in ("item", "other", "grade", "strength")]
+    return pa.schema([*texts, *(ANSWER_SCHEMA.field(name) for name in PUBLIC)])
+
+
+def load(path: str | Path) -> Shop:
+    """The shop of a bundle, or of the live version of a store.
+
+    Parameters
+    ----------
+    path
+        Folder of the bundle or the store.
+
+    Examples
+    --------
+    >>> load("bundle").goes_with("Tortilla Chips")  # doctest: +SKIP
+    """
+    from neatrec.bundle.versions import bundle_in
+
+    return Shop(bundle_in(path))
+
+
+@named
 def fit(
     orders: Any,
     *,
-    model: str | None = None,
-    seed: int = 0,
+    basket: str | None = None,
+    item: str | None = None,
+    user: str | None = None,
+    position: str | None = None,
+    time: str | None = None,
+    name: str | None = None,
+    category: str | Sequence[str] = (),
+    group: str | None = None,
+    quantity: str | None = None,
+    catalog: Any = None,
+    since: str | None = None,
+    until: str | None = None,
     items: Sequence[str] | None = None,
-    half_life: str | float | None = None,
-    **columns: Any,
+    options: SourceOptions | None = None,
+    model: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    strata: Sequence[str] | None = None,
+    seed: int = 0,
 ) -> Shop:
-    """The shop of a table of orders: a data frame (pandas, polars, Arrow, DuckDB), a path, lists of items, or a sparse
-    matrix of baskets by items with the names of its columns in `items`. `columns` as for `read_baskets`. With a
-    `half_life` ("90d", "12w", days) old baskets count less.
+    """The shop of a table of orders.
 
+    Parameters
+    ----------
+    orders
+        A data frame (pandas, polars, Arrow, DuckDB), a path, lists of items, or a sparse matrix of
+        baskets by items.
+    basket, item, user, position, time, name, category, group, quantity
+        Columns: the order, the item, the customer, the cart position, the time, the item's name,
+        its categories (shallow to deep), the product of a variant, the quantity. Usual names are
+        recognized.
+    catalog
+        Items with names and categories: a data frame or a path.
+    since, until
+        Baskets from this date on, and before this date.
+    items
+        Names of the columns of a sparse matrix.
+    options
+        Further options of the source, in place of the arguments above.
+    model
+        Name of a model; by default the one of `neatrec train`.
+    settings
+        Parameters of the model by name.
+    strata
+        Columns within which evidence is measured; None: basket size, month and store, as far as
+        they are known, (): none.
+    seed
+        Seed of all random numbers.
+
+    Examples
+    --------
     >>> shop = fit([["chips", "salsa"], ["chips", "salsa", "tea"], ["tea", "milk"]], model="shrunk-lift")
     >>> shop.goes_with("chips", min_evidence="guess").to_arrow()["item"].to_pylist()[:1]
     ['salsa']
@@ -145,8 +370,19 @@ def fit(
     from neatrec.io.read import as_baskets
     from neatrec.training.train import ModelChoice, TrainOptions, train_bundle
 
+    given: dict[str, Any] = {
+        "basket": basket,
+        "item": item,
+        "user": user,
+        "position": position,
+        "time": time,
+    }
+    given |= {"name": name, "category": category, "group": group, "quantity": quantity}
+    given |= {"catalog": catalog, "since": since, "until": until, "options": options}
+    columns = {key: value for key, value in given.items() if value is not None and value != ()}
     baskets = as_baskets(orders, items, columns)
     folder = TemporaryDirectory(prefix="neatrec-shop-")
     bundle = Path(folder.name) / "bundle"
-    train_bundle(lambda: baskets, bundle, ModelChoice(model=model), TrainOptions(seed=seed, half_life=half_life))
-    return Shop(baskets, bundle, folder)
+    choice = ModelChoice(model=model, parameters=dict(settings or {}))
+    train_bundle(lambda: baskets, bundle, choice, TrainOptions(seed=seed, strata=strata))
+    return Shop(bundle, baskets, folder)

@@ -97,7 +97,9 @@ def parse_size(text: str) -> int:
     number, unit, binary = match.groups()
     if float(number) >= 1e15:
         raise ValueError(f"too large a size: {printable(text)}")
-    return int(float(number) * (1024 if binary else 1000) ** " kmgt".index(unit.lower() if unit else " "))
+    return int(
+        float(number) * (1024 if binary else 1000) ** " kmgt".index(unit.lower() if unit else " ")
+    )
 
 
 def parse_moment(text: str) -> int:

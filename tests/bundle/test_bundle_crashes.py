@@ -29,7 +29,7 @@ EVERY = np.arange(22)
 
 
 def save(version: int, bundle: Path) -> None:
-    save_bundle(model_of(version), bundle, baskets_hash=str(version), seed=0, notes={"version": version})
+    save_bundle(model_of(version), bundle, seed=0, notes={"version": version})
 
 
 def version_in(bundle: Path) -> int:
@@ -88,7 +88,7 @@ def test_a_crash_after_the_renames_leaves_the_new_one(tmp_path: Path) -> None:
     bundle = tmp_path / "bundle"
     save(1, bundle)
     os.rename(bundle, BundleFolder.of(bundle).previous)
-    save_bundle(model_of(2), tmp_path / "new", baskets_hash="2", seed=0, notes={"version": 2})
+    save_bundle(model_of(2), tmp_path / "new", seed=0, notes={"version": 2})
     os.rename(tmp_path / "new", bundle)
     assert version_in(bundle) == 2
     save(3, bundle)
@@ -96,7 +96,9 @@ def test_a_crash_after_the_renames_leaves_the_new_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["exchange", "renames"])
-def test_readers_see_one_whole_version_while_it_is_replaced(tmp_path: Path, way: str, monkeypatch) -> None:
+def test_readers_see_one_whole_version_while_it_is_replaced(
+    tmp_path: Path, way: str, monkeypatch
+) -> None:
     if way == "renames":
         monkeypatch.setattr(place, "exchange", lambda *_: False)
     bundle = tmp_path / "bundle"
@@ -108,7 +110,12 @@ def test_readers_see_one_whole_version_while_it_is_replaced(tmp_path: Path, way:
         version = 1
         while not stop.is_set():
             version = version % 4 + 1
-            save_bundle(models[version], bundle, baskets_hash=str(version), seed=0, notes={"version": version})
+            save_bundle(
+                models[version],
+                bundle,
+                seed=0,
+                notes={"version": version},
+            )
             time.sleep(0.005)
 
     writer = threading.Thread(target=keep_writing)
@@ -119,15 +126,21 @@ def test_readers_see_one_whole_version_while_it_is_replaced(tmp_path: Path, way:
         while (spent := time.monotonic() - start) < 2 or len(seen) < 2:
             assert spent < 120, f"one version in two minutes: {seen}"
             scores = load_bundle(bundle).score_all(EVERY)
-            (version,) = [v for v, model in models.items() if np.array_equal(model.score_all(EVERY), scores)]
+            (version,) = [
+                v for v, model in models.items() if np.array_equal(model.score_all(EVERY), scores)
+            ]
             seen[version] += 1
     finally:
         stop.set()
         writer.join()
 
 
-@pytest.mark.parametrize("moved", ["put aside", "put aside and replaced", "removed and written again"])
-def test_a_reader_starts_again_when_the_folder_is_replaced(tmp_path: Path, moved: str, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    "moved", ["put aside", "put aside and replaced", "removed and written again"]
+)
+def test_a_reader_starts_again_when_the_folder_is_replaced(
+    tmp_path: Path, moved: str, monkeypatch
+) -> None:
     """The moments of a replacement by renames, one by one: the older manifest may be in sight before and after."""
     bundle, other = tmp_path / "bundle", tmp_path / "other"
     save(1, bundle)
@@ -151,7 +164,9 @@ def test_a_reader_starts_again_when_the_folder_is_replaced(tmp_path: Path, moved
 
     monkeypatch.setattr(store, "verify_files", move_after_verifying)
     assert version_in(bundle) == (2 if moved == "put aside and replaced" else 1)
-    again = moved != "removed and written again"  # there the very same files came back: nothing to read again
+    again = (
+        moved != "removed and written again"
+    )  # there the very same files came back: nothing to read again
     assert len(rounds) == 2 + again, rounds
 
 
@@ -165,7 +180,7 @@ def test_a_full_disk_leaves_the_old_bundle(tmp_path: Path, space: int) -> None:
         no_file_larger_than(space),
         pytest.raises(ResourceError, match=r"cannot write the bundle .*bundle: .*Free some space"),
     ):
-        save_bundle(new, bundle, baskets_hash="2", seed=0, notes={"version": 2, "padding": "x" * 5000})
+        save_bundle(new, bundle, seed=0, notes={"version": 2, "padding": "x" * 5000})
     assert version_in(bundle) == 1
     assert names_beside(bundle) == ["bundle"]
 
@@ -199,11 +214,12 @@ def test_a_read_only_folder_is_refused_and_readable(open_folder: Path) -> None:
     try:
         with not_root():
             with pytest.raises(
-                ParameterError, match=r"cannot write the bundle .*: Permission denied\. Choose a folder"
+                ParameterError,
+                match=r"cannot write the bundle .*: Permission denied\. Choose a folder",
             ):
-                save_bundle(new, bundle, baskets_hash="2", seed=0)
+                save_bundle(new, bundle, seed=0)
             with pytest.raises(ParameterError, match="cannot write the bundle"):
-                save_bundle(new, open_folder / "other", baskets_hash="2", seed=0)
+                save_bundle(new, open_folder / "other", seed=0)
             assert version_in(bundle) == 1
     finally:
         os.chmod(open_folder, 0o755)
@@ -214,5 +230,8 @@ def test_a_file_that_may_not_be_read_is_named(open_folder: Path) -> None:
     bundle = open_folder / "bundle"
     save(1, bundle)
     os.chmod(bundle / "arrays.safetensors", 0)
-    with not_root(), pytest.raises(BundleError, match=r"cannot read .*arrays\.safetensors: Permission denied"):
+    with (
+        not_root(),
+        pytest.raises(BundleError, match=r"cannot read .*arrays\.safetensors: Permission denied"),
+    ):
         load_bundle(bundle)

@@ -21,7 +21,7 @@ FILES = ("manifest.json", "arrays.safetensors", "items.parquet")
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
     model = make_model("shrunk-lift").fit(toy_baskets(60), Run(threads=1))
-    save_bundle(model, tmp_path / "bundle", baskets_hash="1" * 64, seed=0)
+    save_bundle(model, tmp_path / "bundle", seed=0)
     return tmp_path / "bundle"
 
 
@@ -42,7 +42,11 @@ def test_one_flipped_bit_is_refused_wherever_it_is(bundle: Path, name: str) -> N
     file = bundle / name
     content = file.read_bytes()
     rng = np.random.default_rng(8)
-    positions = range(len(content)) if name == "manifest.json" else rng.choice(len(content), size=60, replace=False)
+    positions = (
+        range(len(content))
+        if name == "manifest.json"
+        else rng.choice(len(content), size=60, replace=False)
+    )
     for position in positions:
         damaged = bytearray(content)
         damaged[position] ^= 1 << int(rng.integers(8))
@@ -70,7 +74,8 @@ def test_the_error_names_the_file_and_the_reason(bundle: Path) -> None:
     size = file.stat().st_size
     os.truncate(file, size - 1)
     refused_everywhere(
-        bundle, rf"arrays\.safetensors is damaged: it has {size - 1:,} bytes, {size:,} were written\. Restore"
+        bundle,
+        rf"arrays\.safetensors is damaged: it has {size - 1:,} bytes, {size:,} were written\. Restore",
     )
 
 
@@ -85,7 +90,9 @@ def test_a_manifest_may_be_read_without_looking_at_the_files(bundle: Path) -> No
     assert read_manifest(bundle, verify=False).model == "shrunk-lift"
 
 
-@pytest.mark.parametrize("content", [b"", b"null", b"[]", b"{}", b'{"format": 1}', b"\xff\xfe", b"[" * 100_000])
+@pytest.mark.parametrize(
+    "content", [b"", b"null", b"[]", b"{}", b'{"format": 1}', b"\xff\xfe", b"[" * 100_000]
+)
 def test_what_is_no_manifest_is_refused(bundle: Path, content: bytes) -> None:
     (bundle / "manifest.json").write_bytes(content)
     refused_everywhere(bundle, r"manifest\.json is damaged")
@@ -100,40 +107,56 @@ def test_a_huge_manifest_is_not_read(bundle: Path) -> None:
 def test_another_format_is_refused_with_a_hint(bundle: Path) -> None:
     forge(bundle, lambda manifest: replace(manifest, format=2))
     refused_everywhere(
-        bundle, r"has bundle format 2, this version of neatrec reads 1\. Train it again, or use the version"
+        bundle,
+        r"has bundle format 2, this version of neatrec reads 1\. Train it again, or use the version",
     )
 
 
 def test_an_unknown_model_is_refused(bundle: Path) -> None:
     forge(bundle, lambda manifest: replace(manifest, model="os:system"))
-    with pytest.raises(BundleError, match="holds a model 'os:system', which this version does not have"):
+    with pytest.raises(
+        BundleError, match="holds a model 'os:system', which this version does not have"
+    ):
         load_bundle(bundle)
 
 
 def test_parameters_that_do_not_fit_are_refused(bundle: Path) -> None:
     for parameters in ({"k": -1.0}, {"q": 1.0}):
         forge(bundle, lambda manifest, p=parameters: replace(manifest, parameters=p))
-        with pytest.raises(BundleError, match=r"manifest\.json is damaged: the parameters do not fit the model"):
+        with pytest.raises(
+            BundleError, match=r"manifest\.json is damaged: the parameters do not fit the model"
+        ):
             load_bundle(bundle)
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "a//b", "", "..\\x"])
 def test_a_manifest_cannot_point_outside_the_bundle(bundle: Path, name: str) -> None:
-    forge(bundle, lambda manifest: replace(manifest, files={**manifest.files, name: FileRecord(1, "0")}))
+    forge(
+        bundle,
+        lambda manifest: replace(manifest, files={**manifest.files, name: FileRecord(1, "0")}),
+    )
     refused_everywhere(bundle, "names a file outside the bundle")
 
 
 def test_arrays_of_another_model_are_refused(bundle: Path, tmp_path: Path) -> None:
-    save_bundle(make_model("pop").fit(toy_baskets(60)), tmp_path / "pop", baskets_hash="1", seed=0)
-    (bundle / "arrays.safetensors").write_bytes((tmp_path / "pop" / "arrays.safetensors").read_bytes())
+    save_bundle(make_model("pop").fit(toy_baskets(60)), tmp_path / "pop", seed=0)
+    (bundle / "arrays.safetensors").write_bytes(
+        (tmp_path / "pop" / "arrays.safetensors").read_bytes()
+    )
     record = file_record(bundle / "arrays.safetensors")
-    forge(bundle, lambda manifest: replace(manifest, files={**manifest.files, "arrays.safetensors": record}))
+    forge(
+        bundle,
+        lambda manifest: replace(manifest, files={**manifest.files, "arrays.safetensors": record}),
+    )
     with pytest.raises(BundleError, match="these are not the arrays of a 'shrunk-lift' model"):
         load_bundle(bundle)
 
 
 def test_files_that_are_none_are_refused_although_their_hash_fits(bundle: Path) -> None:
-    for name, sentence in (("arrays.safetensors", "arrays.safetensors is damaged"), ("items.parquet", "items.parquet")):
+    for name, sentence in (
+        ("arrays.safetensors", "arrays.safetensors is damaged"),
+        ("items.parquet", "items.parquet"),
+    ):
         before, manifest = (bundle / name).read_bytes(), (bundle / "manifest.json").read_bytes()
         (bundle / name).write_bytes(b"no such format")
         record = file_record(bundle / name)

@@ -26,22 +26,27 @@ with BundleLock(sys.argv[1]):
 
 def holder(bundle: Path) -> subprocess.Popen[str]:
     """Another process that holds the lock."""
-    process = subprocess.Popen([sys.executable, "-c", HOLDER, str(bundle)], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(bundle)], stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout.readline() == "held\n"
     return process
 
 
-def test_a_second_writer_is_refused_until_the_first_has_ended(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_second_writer_is_refused_until_the_first_has_ended(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     bundle = tmp_path / "bundle"
     other = holder(bundle)
     try:
         assert json.loads((tmp_path / "bundle.lock").read_text())["pid"] == other.pid
         with pytest.raises(
-            BundleError, match=rf"bundle is being written by process {other.pid} on .*, since .*Wait for it"
+            BundleError,
+            match=rf"bundle is being written by process {other.pid} on .*, since .*Wait for it",
         ):
             BundleLock(bundle).__enter__()
         with pytest.raises(BundleError, match="is being written by process"):
-            save_bundle(make_model("pop").fit(toy_baskets(60)), bundle, baskets_hash="0", seed=0)
+            save_bundle(make_model("pop").fit(toy_baskets(60)), bundle, seed=0)
     finally:
         other.send_signal(signal.SIGKILL)
         other.wait()
@@ -71,7 +76,7 @@ def test_another_thread_is_refused_too(tmp_path: Path) -> None:
 def test_the_holder_may_save_and_keeps_its_lock(tmp_path: Path) -> None:
     model = make_model("pop").fit(toy_baskets(60))
     with BundleLock(tmp_path / "bundle"):
-        save_bundle(model, tmp_path / "bundle", baskets_hash="0", seed=0)
+        save_bundle(model, tmp_path / "bundle", seed=0)
         assert (tmp_path / "bundle.lock").exists()
     assert not (tmp_path / "bundle.lock").exists()
 
@@ -95,13 +100,3 @@ def test_a_folder_that_is_no_bundle_is_refused_before_training(tmp_path: Path) -
     with pytest.raises(ParameterError, match="`out` must be a new folder or an older bundle"):
         BundleLock(tmp_path / "home").__enter__()
     assert [file.name for file in tmp_path.iterdir()] == ["home"]
-
-
-def test_checkpoints_are_beside_the_bundle(tmp_path: Path) -> None:
-    with BundleLock(tmp_path / "bundle") as lock:
-        assert lock.checkpoints == tmp_path / "bundle.checkpoint"
-        lock.checkpoints.mkdir()
-        (lock.checkpoints / "state").write_text("x")
-        lock.remove_checkpoints()
-        lock.remove_checkpoints()
-    assert list(tmp_path.iterdir()) == []

@@ -1,7 +1,6 @@
 """A model into a bundle and out again, for every model; what the manifest says; where bundles may be written."""
 
 import json
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 from helpers.kernel_cases import assert_equal_arrays
 from helpers.toyshop import toy_baskets, toy_catalog
-from neatrec.bundle import load_bundle, read_manifest, save_bundle, stream_hash
+from neatrec.bundle import load_bundle, read_manifest, save_bundle
 from neatrec.errors import BundleError, ParameterError
 from neatrec.models import MODEL_NAMES, Model, Run, make_model
 
@@ -27,7 +26,7 @@ def quick(name: str) -> Model:
 
 
 def save(model: Model, path: Path, **options: object) -> object:
-    return save_bundle(model, path, baskets_hash="0" * 64, seed=3, **options)
+    return save_bundle(model, path, seed=3, **options)
 
 
 @pytest.mark.parametrize("name", MODEL_NAMES)
@@ -42,19 +41,6 @@ def test_every_model_is_restored_from_its_bundle(name: str, tmp_path: Path) -> N
     every = np.arange(len(toy_catalog()))
     assert np.array_equal(back.score_all(every), model.score_all(every))
     assert back.rank("tea-green").names == model.rank("tea-green").names
-
-
-@pytest.mark.parametrize("optimizer", ["adagrad", "sgd"])
-def test_an_older_bundle_gets_the_legacy_default_of_a_new_parameter(optimizer: str, tmp_path: Path) -> None:
-    """Before `min_user_baskets` every user had a vector, which is not today's default."""
-    settings = {"dim": 2, "epochs": 2, "optimizer": optimizer, "negatives_shared": False}
-    settings |= {"learning_rate": 0.02, "min_user_baskets": 1}
-    model = make_model("triple2vec", settings).fit(toy_baskets(120), RUN)
-    save(model, tmp_path / "bundle")
-    manifest = read_manifest(tmp_path / "bundle")
-    then = {name: value for name, value in manifest.parameters.items() if name != "min_user_baskets"}
-    (tmp_path / "bundle" / "manifest.json").write_bytes(replace(manifest, parameters=then).to_bytes())
-    assert load_bundle(tmp_path / "bundle").parameters == model.parameters
 
 
 @pytest.mark.parametrize("name", MODEL_NAMES)
@@ -77,10 +63,14 @@ def test_the_manifest_describes_the_bundle(tmp_path: Path) -> None:
     written = save(model, tmp_path / "bundle", notes={"source": "toy"})
     entries = json.loads((tmp_path / "bundle" / "manifest.json").read_text())
     assert entries["format"] == 1
-    assert (entries["model"], entries["kind"], entries["seed"]) == ("shrunk-lift-tuned", "statistic", 3)
+    assert (entries["model"], entries["kind"], entries["seed"]) == (
+        "shrunk-lift-tuned",
+        "statistic",
+        3,
+    )
     assert entries["parameters"] == model.parameters.to_dict()
     assert entries["learned"] == model.fit_info()
-    assert entries["data_hash"] == "0" * 64
+    assert entries["data_hash"] == model.baskets_hash
     assert entries["notes"] == {"source": "toy"}
     assert (entries["items"], entries["lines"]) == (22, toy_baskets(120).lines)
     assert set(entries["files"]) == {"arrays.safetensors", "items.parquet"}
@@ -97,14 +87,23 @@ def test_items_are_a_table_with_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["bundle", "empty", "a/b/bundle"])
-def test_a_bundle_replaces_the_old_one_or_an_empty_folder_and_makes_missing_parents(tmp_path: Path, place: str) -> None:
+def test_a_bundle_replaces_the_old_one_or_an_empty_folder_and_makes_missing_parents(
+    tmp_path: Path, place: str
+) -> None:
     (tmp_path / "empty").mkdir()
     bundle = tmp_path / place
     for name in ("pop", "lift"):
         save(quick(name), bundle)
         assert load_bundle(bundle).name == name
-        assert {file.name for file in bundle.iterdir()} == {"manifest.json", "arrays.safetensors", "items.parquet"}
-        assert {file.name for file in bundle.parent.iterdir()} <= {"bundle", "empty"}  # nothing is left beside it
+        assert {file.name for file in bundle.iterdir()} == {
+            "manifest.json",
+            "arrays.safetensors",
+            "items.parquet",
+        }
+        assert {file.name for file in bundle.parent.iterdir()} <= {
+            "bundle",
+            "empty",
+        }  # nothing is left beside it
 
 
 def test_a_link_is_followed(tmp_path: Path) -> None:
@@ -122,7 +121,8 @@ def test_other_folders_and_files_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     for place in ("home", "file"):
         with pytest.raises(
-            ParameterError, match=r"`out` must be a new folder or an older bundle.*Nothing was overwritten"
+            ParameterError,
+            match=r"`out` must be a new folder or an older bundle.*Nothing was overwritten",
         ):
             save(quick("pop"), tmp_path / place)
     assert (tmp_path / "home" / "letter.txt").read_text() == "dear"
@@ -144,10 +144,3 @@ def test_an_unfitted_model_leaves_the_old_bundle(tmp_path: Path) -> None:
         save(make_model("lift"), tmp_path / "bundle")
     assert load_bundle(tmp_path / "bundle").name == "pop"
     assert [file.name for file in tmp_path.iterdir()] == ["bundle"]
-
-
-def test_the_hash_of_a_stream_covers_all_its_shards() -> None:
-    baskets = toy_baskets(120)
-    parts = [baskets.select(np.arange(60)), baskets.select(np.arange(60, 120))]
-    assert stream_hash(baskets) == stream_hash([baskets]) == baskets.hash
-    assert len({stream_hash(baskets), stream_hash(parts), stream_hash(parts[::-1])}) == 3

@@ -34,7 +34,9 @@ class Done(NamedTuple):
 
 
 @pytest.fixture
-def neatrec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+def neatrec(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[..., Done]:
     """`neatrec ARGUMENTS` in this process, where a command takes no time to start."""
     monkeypatch.chdir(tmp_path)
 
@@ -50,7 +52,9 @@ def process(tmp_path: Path) -> Callable[..., Done]:
 
     def run(*arguments: object, **options: Any) -> Done:
         words = [sys.executable, "-m", "neatrec", *map(str, arguments)]
-        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=300, **options)
+        done = subprocess.run(
+            words, cwd=tmp_path, capture_output=True, text=True, timeout=300, **options
+        )
         return Done(done.returncode, done.stdout, done.stderr)
 
     return run

@@ -24,7 +24,8 @@ def words_for(bad: BadFile, folder: Path) -> list[str]:
 FROM_THE_PROMPT = [
     bad
     for bad in BAD_FILES
-    if not NOT_OPTIONS & set(bad.options) and (bad.expected == "refuses" or bad.options != POSITIONS)
+    if not NOT_OPTIONS & set(bad.options)
+    and (bad.expected == "refuses" or bad.options != POSITIONS)
 ]
 """Refusals, and what other options make readable; that the rest is read: tests/io."""
 

@@ -31,7 +31,9 @@ def test_help_names_every_command(neatrec) -> None:
 
 def test_the_version_needs_no_parser() -> None:
     code = "import sys; import neatrec.cli; neatrec.cli.run(); print('typer' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "neatrec 0.1.0\nFalse\n"
 
 
@@ -50,15 +52,21 @@ def every_command(command: Any, path: str = "neatrec") -> Iterator[tuple[str, An
         yield from every_command(part, f"{path} {name}")
 
 
-def test_every_help_text_is_a_sentence() -> None:
-    helps = {}
-    for path, command in every_command(typer.main.get_command(app)):
-        helps[path] = command.help
-        helps |= {f"{path} {parameter.opts[0]}": parameter.help for parameter in command.params}
+VERBS = "Accept|Allow|Apply|Count|Find|Give|Keep|Leave|Let|Read|Show|Take|Train|Use|Write"
+
+
+def test_the_help_of_every_option_is_a_noun_phrase() -> None:
+    helps = {
+        f"{path} {parameter.opts[0]}": parameter.help
+        for path, command in every_command(typer.main.get_command(app))
+        for parameter in command.params
+        if not parameter.opts[0].startswith("--help")
+        and not parameter.opts[0].endswith("-completion")
+    }
     assert len(helps) > 200
-    no_verb = r"(A|An|The|How|What|When|Where|With|Such|Default|Only|Also|May)\b"  # how a sentence fragment begins
     for where, text in helps.items():
-        assert re.fullmatch(rf"(?!{no_verb})[A-Z]\S*( \S+){{1,}}\.", " ".join((text or "").split())), where
+        words = " ".join((text or "").split())
+        assert re.fullmatch(rf"(?!({VERBS}|So many)\b)[A-Z].*[.)]", words), where
 
 
 @pytest.mark.parametrize(
@@ -81,15 +89,14 @@ def test_a_shell_completes_commands_and_options(typed: str, completed: str, proc
 
 
 def test_options_of_the_data_are_listed_once(capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code_of(["help", "data"]) == 0
+    assert exit_code_of(["check", "--help"]) == 0
     shown = capsys.readouterr().out
     named = [f"--{name.replace('_', '-')} " for name, info in option_infos().items() if info.panel]
     assert all(name in shown for name in named)
-    assert exit_code_of(["help", "labels"]) == 0
+    assert exit_code_of(["labels", "--help"]) == 0
     shown = capsys.readouterr().out
     assert not any(name in shown for name in named)
-    assert "help data" in " ".join(shown.split())
-    assert exit_code_of(["help", "nonsense"]) == 2
+    assert "neatrec check --help" in " ".join(shown.replace("│", "").split())
 
 
 @pytest.mark.parametrize(
@@ -101,10 +108,9 @@ def test_options_of_the_data_are_listed_once(capsys: pytest.CaptureFixture[str])
         (["labels", SMALL, "--level", "5"], "must be between 0 and 1"),
         (["labels", SMALL, "--protocol", "papr"], "Did you mean 'paper'"),
         (["labels", SMALL, "--expected", "quasy"], "Did you mean 'quasi'"),
-        (["labels", SMALL, "--engine", "dsk"], "Did you mean 'disk'"),
-        (["labels", SMALL, "--memory-limit", "lots"], "a size such as 2GiB"),
-        (["labels", SMALL, "--threads", "0"], "must be from 1 to 1024"),
-        (["labels", SMALL, "--threads", "100000"], "must be from 1 to 1024"),
+        (["labels", SMALL, "--engine", "sprak"], "Did you mean 'spark'"),
+        (["labels", SMALL, "--threads", "0"], "Invalid value for '--threads'"),
+        (["labels", SMALL, "--threads", "100000"], "Invalid value for '--threads'"),
         (["labels", SMALL, "--strata", "moon"], "moon"),
         (["labels", SMALL, "--null-within", "siz"], "Did you mean 'size'"),
         (["labels", SMALL, "--null-rounds", "-1"], "--null-rounds"),
@@ -113,12 +119,11 @@ def test_options_of_the_data_are_listed_once(capsys: pytest.CaptureFixture[str])
         (["labels", "supermarket:basket=3"], "Did you mean 'baskets'"),
         (["labels", SMALL, "--basket", "order"], "knows its own columns"),
         (["labels", SMALL, "--out", "/proc/labels.csv"], "a file that can be written"),
-        (["audit", SMALL, "--out", "/proc/self"], "a folder that can be written"),
-        (["labels", SMALL, "--memory-limit", "9" * 40 + "TB"], "a size such as 2GiB"),
+        (["demo", "--out", "/proc/self"], "a folder that can be written"),
         (["labels", SMALL, "--strata", "moon", "--strata", "store"], "moon"),
         (["check", "nothing-here.csv"], "nothing-here.csv"),
         (["nonsense"], "No such command"),
-        (["recomend"], "No such command 'recomend'. Did you mean 'recommend'? Run with --help"),
+        (["recomend"], "No such command 'recomend'. Did you mean 'recommend'? `neatrec --help`"),
     ],
 )
 def test_bad_usage_is_exit_2_and_a_sentence(arguments: list[str], sentence: str, capfd) -> None:
@@ -157,7 +162,9 @@ def test_a_gate_that_says_no_is_exit_3_and_our_own_failure_exit_1(monkeypatch, c
     assert "--verbose" in printed.err
 
 
-def test_an_end_of_file_inside_is_not_reported_as_an_interrupt(monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_end_of_file_inside_is_not_reported_as_an_interrupt(
+    monkeypatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def cut_off(*_: object, **__: object) -> None:
         raise EOFError("a file of ours is cut off")
 
@@ -165,14 +172,26 @@ def test_an_end_of_file_inside_is_not_reported_as_an_interrupt(monkeypatch, caps
     assert exit_code_of(["check", SMALL, "--json"]) == 1
     printed = capsys.readouterr()
     assert json.loads(printed.out)["error"]["kind"] == "EOFError"
-    assert "neatrec failed: EOFError: a file of ours is cut off. This is a fault of neatrec" in printed.err
+    assert (
+        "neatrec failed: EOFError: a file of ours is cut off. This is a bug in neatrec"
+        in printed.err
+    )
     assert "stopped" not in printed.err
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_end_with_their_exit_code(tmp_path: Path, number: int, code: int) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "neatrec", "labels", "supermarket:baskets=40000", "--null-rounds", "1000", "-v"],
+        [
+            sys.executable,
+            "-m",
+            "neatrec",
+            "labels",
+            "supermarket:baskets=40000",
+            "--null-rounds",
+            "1000",
+            "-v",
+        ],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -192,7 +211,9 @@ def test_signals_end_with_their_exit_code(tmp_path: Path, number: int, code: int
 
 def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
     words = f"{sys.executable} -m neatrec labels {SMALL} --quiet | head -c 1 > /dev/null; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", words], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        ["bash", "-c", words], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
     assert done.stdout.strip() == "0"
     assert "error" not in done.stderr.lower()
 
@@ -222,20 +243,33 @@ def test_nothing_is_written_elsewhere_and_nothing_is_sent(process, tmp_path: Pat
     (site / "sitecustomize.py").write_text(NO_NETWORK)
     path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
     # compiled code is taken from where it is; that it goes where NEATREC_CACHE says: test_compiled.py
-    named = {"HOME": home, "NEATREC_CACHE": cache_folder(), "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": 1}
+    named = {
+        "HOME": home,
+        "NEATREC_CACHE": cache_folder(),
+        "PYTHONPATH": path,
+        "PYTHONDONTWRITEBYTECODE": 1,
+    }
     environment = {**os.environ, **{name: str(value) for name, value in named.items()}}
     assert process("labels", SMALL, "--out", "labels.csv", env=environment).returncode == 0
     assert {entry.name for entry in tmp_path.iterdir()} == {"home", "site", "labels.csv"}
     assert not list(home.iterdir())
-    asks = [sys.executable, "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:9')"]
-    assert subprocess.run(asks, env=environment, capture_output=True).returncode == 99  # the guard itself works
+    asks = [
+        sys.executable,
+        "-c",
+        "import urllib.request; urllib.request.urlopen('http://127.0.0.1:9')",
+    ]
+    assert (
+        subprocess.run(asks, env=environment, capture_output=True).returncode == 99
+    )  # the guard itself works
 
 
 def test_the_source_is_never_overwritten(neatrec, tmp_path: Path) -> None:
     text = "order_id,sku\n" + "".join(f"{o},{i}\n" for o in range(9) for i in "abc")
     (tmp_path / "orders.csv").write_text(text)
     for source in ("orders.csv", "*.csv", "."):
-        done = neatrec("labels", source, "--basket", "order_id", "--item", "sku", "--out", "orders.csv")
+        done = neatrec(
+            "labels", source, "--basket", "order_id", "--item", "sku", "--out", "orders.csv"
+        )
         assert done.returncode == 2
         assert "none of the files that are read" in done.stderr
     assert (tmp_path / "orders.csv").read_text() == text
@@ -243,7 +277,9 @@ def test_the_source_is_never_overwritten(neatrec, tmp_path: Path) -> None:
 
 def test_names_with_control_characters_are_escaped_in_json(neatrec, tmp_path: Path) -> None:
     name = "tea\x9b31m\u202e"
-    (tmp_path / "orders.csv").write_text("order_id,sku\n" + "".join(f"{o},{name}\n{o},milk\n" for o in range(20)))
+    (tmp_path / "orders.csv").write_text(
+        "order_id,sku\n" + "".join(f"{o},{name}\n{o},milk\n" for o in range(20))
+    )
     done = neatrec("check", "orders.csv", "--basket", "order_id", "--item", "sku", "--json")
     assert done.returncode == 0
     assert done.stdout.isascii()
@@ -255,13 +291,14 @@ def test_names_with_control_characters_are_escaped_in_json(neatrec, tmp_path: Pa
     [
         ["check", SMALL],
         ["labels", SMALL],
-        ["audit", SMALL, "--null-rounds", "0"],
         ["leaderboard", SMALL, "--models", "popco,llr", "--min-basket", "2"],
         ["show"],
     ],
     ids=lambda arguments: arguments[0],
 )
-def test_tables_fit_80_columns_without_breaking_words(arguments: list[str], tmp_path, monkeypatch, capsys) -> None:
+def test_tables_fit_80_columns_without_breaking_words(
+    arguments: list[str], tmp_path, monkeypatch, capsys
+) -> None:
     monkeypatch.chdir(tmp_path)
     shown = {}
     for columns in (80, 300):
@@ -269,14 +306,21 @@ def test_tables_fit_80_columns_without_breaking_words(arguments: list[str], tmp_
         assert exit_code_of([*arguments, "--quiet"]) == 0
         shown[columns] = capsys.readouterr().out
     assert max(map(len, shown[80].splitlines())) <= 80
-    words = {columns: {word for word in text.split() if word.isalpha()} for columns, text in shown.items()}
+    words = {
+        columns: {word for word in text.split() if word.isalpha()}
+        for columns, text in shown.items()
+    }
     assert words[80] == words[300]
 
 
-def test_a_table_wraps_long_names_between_words(monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_wraps_long_names_between_words(
+    monkeypatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     name = "Stone Vale Extra Dish Soap with Lemon and Mint, 24 oz"
-    print_table("Pairs", ["query", "goes with", "false-discovery"], [[name, name, "planted-complement"]])
+    print_table(
+        "Pairs", ["query", "goes with", "false-discovery"], [[name, name, "planted-complement"]]
+    )
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines())) <= 80
     assert {*name.split(), "false-discovery", "planted-complement"} <= set(shown.split())

@@ -50,12 +50,17 @@ def assert_refused(done, folder: Path, *words: str) -> None:
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (cut_off, ["2024-01-02.parquet is no whole Parquet file", "Copy or export it again."]),
+        (
+            cut_off,
+            ["2024-01-02.parquet is not a complete Parquet file", "Copy or export it again."],
+        ),
         (flip_bytes, ["2024-01-02.parquet"]),
         (rename_a_column, ["2024-01-02.parquet has no column 'sku'", "2024-01-01.parquet has it"]),
     ],
 )
-def test_one_bad_file_among_others(neatrec, orders: Path, damage: Callable[[Path], None], words: list[str]) -> None:
+def test_one_bad_file_among_others(
+    neatrec, orders: Path, damage: Callable[[Path], None], words: list[str]
+) -> None:
     damage(orders / "2024-01-02.parquet")
     assert_refused(neatrec("labels", orders, "--out", "out/labels.parquet"), orders, *words)
 

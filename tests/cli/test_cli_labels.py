@@ -10,8 +10,20 @@ MARKET = "supermarket:baskets=4000,items=200,seed=1"
 
 
 def test_the_json_has_the_promised_shape(neatrec) -> None:
-    got = neatrec("labels", MARKET, "--null-rounds", "2", "--level", "0.05", "--level", "0.001", "--json").json()
-    promised = {"protocol", "level_kind", "baskets", "records", "pairs", "labels", "threshold", "null", "hash"}
+    got = neatrec(
+        "labels", MARKET, "--null-rounds", "2", "--level", "0.05", "--level", "0.001", "--json"
+    ).json()
+    promised = {
+        "protocol",
+        "level_kind",
+        "baskets",
+        "records",
+        "pairs",
+        "labels",
+        "threshold",
+        "null",
+        "hash",
+    }
     assert promised <= got.keys()
     assert (got["protocol"], got["level_kind"]) == ("calibrated", "q")
     assert got["labels"].keys() == got["threshold"].keys() == {"0.05", "0.001"}
@@ -23,15 +35,10 @@ def test_the_json_has_the_promised_shape(neatrec) -> None:
     assert got["seed"] == 0
 
 
-def test_engines_and_thread_counts_give_the_same_hash(neatrec) -> None:
+def test_thread_counts_give_the_same_hash(neatrec) -> None:
     hashes = {
         neatrec("labels", MARKET, "--json", *options).json()["hash"]
-        for options in (
-            ["--engine", "memory"],
-            ["--engine", "memory", "--threads", "1"],
-            ["--engine", "disk"],
-            ["--engine", "disk", "--memory-limit", "500MB", "--threads", "1"],
-        )
+        for options in ([], ["--engine", "memory", "--threads", "1"], ["--threads", "2"])
     }
     assert len(hashes) == 1
 
@@ -49,13 +56,25 @@ def test_the_table_is_written_whole(neatrec, tmp_path: Path, ending: str) -> Non
     file = tmp_path / f"labels.{ending}"
     table = pq.read_table(file) if ending == "parquet" else pacsv.read_csv(file)
     assert table.num_rows == got["labels"]["0.05"]
-    for column in ("query", "item", "query_name", "item_name", "count", "expected", "lift", "lift_low", "lift_high"):
+    for column in (
+        "query",
+        "item",
+        "query_name",
+        "item_name",
+        "count",
+        "expected",
+        "lift",
+        "lift_low",
+        "lift_high",
+    ):
         assert column in table.column_names
     assert [entry.name for entry in tmp_path.iterdir()] == [file.name]
 
 
 def test_no_labels_is_an_answer(neatrec, tmp_path: Path) -> None:
-    (tmp_path / "few.csv").write_text("order_id,item\n" + "".join(f"{o},{i}\n" for o in range(3) for i in "abcdef"))
+    (tmp_path / "few.csv").write_text(
+        "order_id,item\n" + "".join(f"{o},{i}\n" for o in range(3) for i in "abcdef")
+    )
     done = neatrec("labels", "few.csv", "--basket", "order_id", "--item", "item", "--json")
     got = done.json()
     assert set(got["labels"].values()) == {0}
@@ -72,12 +91,16 @@ def test_strata_take_columns_of_the_source(neatrec) -> None:
 def test_imported_orders_give_the_labels_of_the_files(neatrec, tmp_path: Path) -> None:
     """`neatrec import` appends to a store that is a SOURCE; a basket twice is exit 2, with --replace it is taken."""
     orders, more = tmp_path / "orders.csv", tmp_path / "more.csv"
-    lines = [f"{order},{item}" for order in range(60) for item in (("tea", "milk") if order % 3 else ("jam", "bread"))]
+    lines = [
+        f"{order},{item}"
+        for order in range(60)
+        for item in (("tea", "milk") if order % 3 else ("jam", "bread"))
+    ]
     orders.write_text("\n".join(["order_id,sku", *lines[:60], ""]))
     more.write_text("\n".join(["order_id,sku", *lines[60:], ""]))
     store = str(tmp_path / "store")
-    assert neatrec("import", orders, "--to", store, "--json").json()["store_baskets"] == 30
-    assert "holds 60 baskets in 2 parts" in neatrec("import", more, "--to", store).stdout
+    assert neatrec("import", orders, "--to", store, "--json").json()["folder_baskets"] == 30
+    assert "holds 60 baskets in 2 files" in neatrec("import", more, "--to", store).stdout
     again = neatrec("import", more, "--to", store)
     assert again.returncode == 2
     assert "basket '30' of" in again.stderr

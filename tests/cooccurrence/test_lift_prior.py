@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from neatrec.cooccurrence import CountOptions, count, lift_prior
-from neatrec.cooccurrence.lift_prior import LEAST_COUNT, RepeatedPairs
+from neatrec.cooccurrence.count_book import CountBook
 from neatrec.data.baskets import Baskets
 from neatrec.statistics import LiftPrior
 
@@ -31,8 +31,8 @@ def shop(spread: float) -> Baskets:
 
 
 def prior_of(baskets: Baskets) -> LiftPrior:
-    pairs = count(baskets, UNDIRECTED, keep=lambda block, _: block.count < 0).margins.pairs
-    found = RepeatedPairs.of(baskets, UNDIRECTED, pairs, "quasi").lift_prior(baskets)
+    book = CountBook(baskets)
+    found = lift_prior.lift_prior(book.count("all", UNDIRECTED), book)
     assert found is not None
     return found
 
@@ -50,17 +50,16 @@ def test_lifts_that_change_between_periods_widen_the_interval() -> None:
 
 
 def test_some_pairs_stand_for_very_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same ones for a count of those seen twice and for a count of all."""
+    """The prior of half of the pairs is about that of all; pairs seen once are not needed."""
     baskets = shop(0.0)
     whole, every = prior_of(baskets), count(baskets, UNDIRECTED)
     monkeypatch.setattr(lift_prior, "MOST_PAIRS", every.margins.pairs // 2)
-    some = RepeatedPairs.of(baskets, UNDIRECTED, every.margins.pairs, "quasi")
-    among = RepeatedPairs.among([(every.query, every.item, every.count)], UNDIRECTED, every.margins)
-    for name in ("query", "item", "count"):
-        np.testing.assert_array_equal(getattr(some, name), getattr(among, name))
-    assert len(some.item) == pytest.approx((every.count >= LEAST_COUNT).sum() / 2, rel=0.1)
-    half = some.lift_prior(baskets)
+    book = CountBook(baskets)
+    half = lift_prior.lift_prior(every, book)
+    twice = lift_prior.lift_prior(book.count("all", replace(UNDIRECTED, min_count=2)), book)
     assert half is not None
-    one, other = (prior.estimate([3.0, 100.0], [0.5, 10.0]) for prior in (whole, half))
+    assert twice is not None
+    one, other, same = (p.estimate([3.0, 100.0], [0.5, 10.0]) for p in (whole, half, twice))
+    assert same.low.tolist() == other.low.tolist()
     assert other.lift == pytest.approx(one.lift, rel=0.1)
     assert other.low == pytest.approx(one.low, rel=0.15)

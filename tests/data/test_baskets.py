@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neatrec.data.baskets import Attribute, Baskets, as_shards
+from neatrec.data.baskets import Attribute, Baskets
 from neatrec.data.catalog import UNKNOWN, Catalog, string_array
 from neatrec.errors import BundleError, ParameterError
 
@@ -34,7 +34,9 @@ def any_baskets(draw: st.DrawFn) -> Baskets:
 
 @settings(max_examples=40)
 @given(any_baskets())
-def test_saved_baskets_come_back_the_same(tmp_path_factory: pytest.TempPathFactory, baskets: Baskets) -> None:
+def test_saved_baskets_come_back_the_same(
+    tmp_path_factory: pytest.TempPathFactory, baskets: Baskets
+) -> None:
     folder = tmp_path_factory.mktemp("baskets")
     baskets.save(folder)
     again = Baskets.load(folder)
@@ -46,11 +48,19 @@ def test_saved_baskets_come_back_the_same(tmp_path_factory: pytest.TempPathFacto
 
 @settings(max_examples=40)
 @given(any_baskets(), st.data())
-def test_a_selection_holds_the_chosen_baskets_line_by_line(baskets: Baskets, data: st.DataObject) -> None:
-    chosen = data.draw(st.lists(st.integers(0, max(len(baskets) - 1, 0)), max_size=5)) if len(baskets) else []
+def test_a_selection_holds_the_chosen_baskets_line_by_line(
+    baskets: Baskets, data: st.DataObject
+) -> None:
+    chosen = (
+        data.draw(st.lists(st.integers(0, max(len(baskets) - 1, 0)), max_size=5))
+        if len(baskets)
+        else []
+    )
     part = baskets.select(np.array(chosen, dtype=np.int64))
     expected = [baskets.items[baskets.offsets[b] : baskets.offsets[b + 1]].tolist() for b in chosen]
-    assert [part.items[part.offsets[b] : part.offsets[b + 1]].tolist() for b in range(len(part))] == expected
+    assert [
+        part.items[part.offsets[b] : part.offsets[b + 1]].tolist() for b in range(len(part))
+    ] == expected
     assert part.ids.to_pylist() == [baskets.ids[b].as_py() for b in chosen]
 
 
@@ -87,9 +97,15 @@ def test_the_hash_sees_every_part() -> None:
         ({"items": np.array([0, 9, 1])}, "`items` must be codes of the catalogue"),
         ({"ids": string_array(["x"])}, "`ids` must name each of the 2 baskets"),
         ({"users": np.array([0, 0])}, "`users` and `user_ids` must be given together"),
-        ({"users": np.array([0, 5]), "user_ids": string_array(["u"])}, "`users` must give each basket a code"),
+        (
+            {"users": np.array([0, 5]), "user_ids": string_array(["u"])},
+            "`users` must give each basket a code",
+        ),
         ({"times": np.array([1])}, "`times` must be 2 long"),
-        ({"attributes": {"store": Attribute(np.array([0, 7], np.int32), ("s",))}}, "attribute 'store' must give"),
+        (
+            {"attributes": {"store": Attribute(np.array([0, 7], np.int32), ("s",))}},
+            "attribute 'store' must give",
+        ),
     ],
 )
 def test_wrong_arrays_are_refused_by_name(change: dict[str, object], message: str) -> None:
@@ -121,12 +137,17 @@ ABOUT_TAMPERINGS = [
     ({"dropped": {"returns": "many"}}, "`dropped` must count 'returns' in whole numbers"),
     ({"attributes": []}, "`attributes` is missing or not a dict"),
     ({"attributes": {"store": 3}}, "`attributes` must list the names of 'store' as text"),
-    ({"attributes": {"town": ["x"]}}, r"baskets\.parquet does not hold .*no column 'attribute:town'"),
+    (
+        {"attributes": {"town": ["x"]}},
+        r"baskets\.parquet does not hold .*no column 'attribute:town'",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("change", "message"), ABOUT_TAMPERINGS)
-def test_a_tampered_description_is_refused_by_name(tmp_path: Path, change: Any, message: str) -> None:
+def test_a_tampered_description_is_refused_by_name(
+    tmp_path: Path, change: Any, message: str
+) -> None:
     Baskets.from_lists([["a", "b"], ["b"]], users=["u", "v"]).save(tmp_path)
     file = tmp_path / "baskets.json"
     about = json.loads(file.read_text())
@@ -141,11 +162,21 @@ TEXT = pa.array(["x", "y"])
 TABLE_TAMPERINGS = [
     ("baskets", "items", TEXT, r"baskets\.parquet does not hold the baskets it should"),
     ("baskets", "items", None, "there is no column 'items'"),
-    ("baskets", "items", pa.array([[0, 7], [1]], pa.large_list(pa.int32())), "`items` must be codes of the catalogue"),
+    (
+        "baskets",
+        "items",
+        pa.array([[0, 7], [1]], pa.large_list(pa.int32())),
+        "`items` must be codes of the catalogue",
+    ),
     ("baskets", "basket_id", None, "there is no column 'basket_id'"),
     ("baskets", "user", TEXT, "column 'user' must hold whole numbers, got string"),
     ("users", "user_id", None, "there is no column 'user_id'"),
-    ("catalog", "variants", None, r"catalog\.parquet does not hold a catalogue: there is no column 'variants'"),
+    (
+        "catalog",
+        "variants",
+        None,
+        r"catalog\.parquet does not hold a catalogue: there is no column 'variants'",
+    ),
     ("catalog", "variants", pa.array([1, 2]), r"catalog\.parquet does not hold a catalogue"),
     ("catalog", "id", None, "there is no column 'id'"),
     ("catalog", "id", pa.array(["x", "x"]), "unique and not null"),
@@ -155,7 +186,9 @@ TABLE_TAMPERINGS = [
 
 
 @pytest.mark.parametrize(("name", "column", "values", "message"), TABLE_TAMPERINGS)
-def test_a_tampered_table_is_refused_by_name(tmp_path, name, column, values: pa.Array | None, message: str) -> None:
+def test_a_tampered_table_is_refused_by_name(
+    tmp_path, name, column, values: pa.Array | None, message: str
+) -> None:
     catalog = Catalog.from_ids(["a", "b"], categories=["drinks", "food"])
     Baskets.from_lists([["a", "b"], ["b"]], users=["u", "v"], catalog=catalog).save(tmp_path)
     file = tmp_path / f"{name}.parquet"
@@ -181,20 +214,15 @@ def test_a_tampered_table_is_refused_by_name(tmp_path, name, column, values: pa.
         (b"neatrec_category_names", b"{", "cannot read a catalogue"),
     ],
 )
-def test_tampered_levels_are_refused(tmp_path: Path, key: bytes, value: bytes, message: str) -> None:
+def test_tampered_levels_are_refused(
+    tmp_path: Path, key: bytes, value: bytes, message: str
+) -> None:
     file = tmp_path / "catalog.parquet"
     Catalog.from_ids(["a", "b"], categories=["drinks", "food"]).save(file)
     table = pq.read_table(file)
     pq.write_table(table.replace_schema_metadata({**table.schema.metadata, key: value}), file)
     with pytest.raises(BundleError, match=message):
         Catalog.load(file)
-
-
-def test_a_stream_must_be_iterable_again() -> None:
-    baskets = Baskets.from_lists([["a"]])
-    assert list(as_shards([baskets, baskets])) == [baskets, baskets]
-    with pytest.raises(ParameterError, match="can be iterated more than once"):
-        as_shards(iter([baskets]))
 
 
 def test_a_catalogue_keeps_paths_variants_and_gaps(tmp_path: Path) -> None:

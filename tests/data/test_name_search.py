@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from neatrec.data import name_search
 from neatrec.data.name_search import NameSearch, folded
 
-NAMES = ["Spaghetti", "Spaghetti Squash", "Marinara Sauce", "Soy Sauce", "Café Crème", "Tee", "Green Tea", "寿司"]
+NAMES = [
+    "Spaghetti",
+    "Spaghetti Squash",
+    "Marinara Sauce",
+    "Soy Sauce",
+    "Café Crème",
+    "Tee",
+    "Green Tea",
+    "寿司",
+]
 COUNTS = np.array([10, 50, 30, 5, 2, 1, 8, 3])
 
 
@@ -47,12 +56,17 @@ def test_nonsense_finds_nothing() -> None:
     assert found("   ") == []
 
 
-def test_typos_are_forgiven_without_the_compiled_similarity(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_typos_are_forgiven_without_the_compiled_similarity(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "rapidfuzz.fuzz", None)
     plain = importlib.reload(name_search)
     monkeypatch.undo()
     search = plain.NameSearch(NAMES, COUNTS)
-    assert [NAMES[search.find(text, 1)[0]] for text in ("spagetti", "marinra")] == ["Spaghetti", "Marinara Sauce"]
+    assert [NAMES[search.find(text, 1)[0]] for text in ("spagetti", "marinra")] == [
+        "Spaghetti",
+        "Marinara Sauce",
+    ]
     assert importlib.reload(name_search).ratio is not plain.SequenceMatcher
 
 
@@ -68,6 +82,10 @@ def test_any_name_is_found_by_itself(names: list[str], text: str) -> None:
 
 
 @given(st.lists(st.text("ab é寿", max_size=12), max_size=12), st.text("ab é寿", max_size=8))
-def test_names_that_hold_all_words_are_those_that_a_plain_search_finds(names: list[str], text: str) -> None:
+def test_names_that_hold_all_words_are_those_that_a_plain_search_finds(
+    names: list[str], text: str
+) -> None:
     held = NameSearch(names, np.ones(len(names), dtype=np.int64)).holding(text)
-    assert held.tolist() == [all(word in folded(name) for word in folded(text).split()) for name in names]
+    assert held.tolist() == [
+        all(word in folded(name) for word in folded(text).split()) for name in names
+    ]

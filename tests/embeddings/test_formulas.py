@@ -22,16 +22,22 @@ def numerical_gradient(loss: Callable[[np.ndarray], float], at: np.ndarray) -> n
         step = np.zeros(at.size)
         step[place] = h
         step = step.reshape(at.shape)
-        out[place] = (8 * (loss(at + step) - loss(at - step)) - (loss(at + 2 * step) - loss(at - 2 * step))) / (12 * h)
+        out[place] = (
+            8 * (loss(at + step) - loss(at - step)) - (loss(at + 2 * step) - loss(at - 2 * step))
+        ) / (12 * h)
     return out.reshape(at.shape)
 
 
-def assert_gradients(loss: Callable[..., Any], parts: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> None:
+def assert_gradients(
+    loss: Callable[..., Any], parts: Sequence[np.ndarray], found: Sequence[np.ndarray]
+) -> None:
     """`found` are the derivatives of loss(*parts) by each part."""
     for number, gradient in enumerate(found):
 
         def of_part(x: np.ndarray, number: int = number) -> float:
-            return float(loss(*(x if place == number else part for place, part in enumerate(parts))))
+            return float(
+                loss(*(x if place == number else part for place, part in enumerate(parts)))
+            )
 
         wanted = numerical_gradient(of_part, parts[number])
         assert np.abs(gradient - wanted).max() <= 1e-6 * max(np.abs(wanted).max(), 1e-3)
@@ -51,7 +57,9 @@ def test_likelihood_gradients_agree_with_finite_differences(dim: int) -> None:
     rng = np.random.default_rng(dim)
     a, b = gaussians(rng, (dim,)), gaussians(rng, (dim,))
     by_a, by_b = formulas.likelihood_gradients(a, b)
-    assert_gradients(lambda *x: formulas.log_expected_likelihood(*paired(*x)), [*a, *b], [*by_a, *by_b])
+    assert_gradients(
+        lambda *x: formulas.log_expected_likelihood(*paired(*x)), [*a, *b], [*by_a, *by_b]
+    )
 
 
 def test_log_expected_likelihood_is_the_density_of_the_difference_at_zero() -> None:
@@ -67,9 +75,16 @@ def test_max_margin_gradients_agree_with_finite_differences(dim: int) -> None:
     rng = np.random.default_rng(dim + 10)
     parts = [gaussians(rng, shape) for shape in ((dim,), (3, dim), (4, dim))]
     heights = np.sort(formulas.hinges(*parts, 0.0).ravel())
-    margin = float(-(heights[5] + heights[6]) / 2)  # half of the hinges are active, and none is at its kink
-    assert np.abs(formulas.hinges(*parts, margin)).min() > 1e-2, "a hinge at its kink has no derivative: another seed"
-    flat, found = ([*one, *two, *three] for one, two, three in (parts, formulas.max_margin_gradients(*parts, margin)))
+    margin = float(
+        -(heights[5] + heights[6]) / 2
+    )  # half of the hinges are active, and none is at its kink
+    assert np.abs(formulas.hinges(*parts, margin)).min() > 1e-2, (
+        "a hinge at its kink has no derivative: another seed"
+    )
+    flat, found = (
+        [*one, *two, *three]
+        for one, two, three in (parts, formulas.max_margin_gradients(*parts, margin))
+    )
     assert_gradients(lambda *x: formulas.max_margin(*paired(*x), margin), flat, found)
 
 

@@ -19,7 +19,9 @@ def plain_variance(query: np.ndarray, item: np.ndarray, values: np.ndarray) -> f
     def moved(without: list[bool]) -> float:
         return float(values[~np.array(without)].mean() - values.mean())
 
-    items = sum(moved([i in pair for pair in pairs]) ** 2 for i in set(query.tolist()) | set(item.tolist()))
+    items = sum(
+        moved([i in pair for pair in pairs]) ** 2 for i in set(query.tolist()) | set(item.tolist())
+    )
     apart = sum(moved([one == pair for pair in pairs]) ** 2 for one in set(pairs))
     return max(items - apart, apart)
 
@@ -31,14 +33,23 @@ def test_the_variance_is_that_of_means_without_an_item_less_those_without_a_pair
     query, item = query[query != item], item[query != item]
     values = rng.random((len(query), 2))
     found = Dyads.from_pairs(query, item).influence(values).variance
-    assert found == pytest.approx([plain_variance(query, item, values[:, column]) for column in (0, 1)])
+    assert found == pytest.approx(
+        [plain_variance(query, item, values[:, column]) for column in (0, 1)]
+    )
 
 
 def test_a_label_in_both_directions_is_one_observation() -> None:
     """Every record twice, the other way round: as wide as each once."""
     rng = np.random.default_rng(0)
-    query, item, hits = np.arange(100), np.arange(100, 200), (rng.random((100, 1)) < 0.4).astype(float)
-    once, twice = Dyads.from_pairs(query, item), Dyads.from_pairs(np.append(query, item), np.append(item, query))
+    query, item, hits = (
+        np.arange(100),
+        np.arange(100, 200),
+        (rng.random((100, 1)) < 0.4).astype(float),
+    )
+    once, twice = (
+        Dyads.from_pairs(query, item),
+        Dyads.from_pairs(np.append(query, item), np.append(item, query)),
+    )
     both = np.concatenate([hits, hits])
     assert twice.influence(both).variance == pytest.approx(once.influence(hits).variance)
     assert twice.independent_pairs == pytest.approx(once.independent_pairs) == pytest.approx(100)
@@ -61,9 +72,13 @@ def test_disjoint_pairs_have_the_binomial_variance() -> None:
     ],
     ids=["few labels", "unequal items", "strong items", "directed", "independent"],
 )
-def test_intervals_of_shares_and_differences_cover_a_planted_population(population: Population) -> None:
+def test_intervals_of_shares_and_differences_cover_a_planted_population(
+    population: Population,
+) -> None:
     found = coverage(population, 400, {"dyads": leaderboard_intervals})["dyads"]
-    assert 0.925 <= found["share"] <= 0.995  # 0.95 +- 0.011 with 400 draws; wider where labels are few
+    assert (
+        0.925 <= found["share"] <= 0.995
+    )  # 0.95 +- 0.011 with 400 draws; wider where labels are few
     assert 0.925 <= found["difference"] <= 0.995
 
 
@@ -143,7 +158,9 @@ def test_p_is_that_of_the_normal_distribution() -> None:
 
 
 @given(st.floats(-0.5, 0.5), st.floats(1e-3, 1.0))
-def test_p_is_below_five_percent_where_the_interval_leaves_out_zero(difference: float, error: float) -> None:
+def test_p_is_below_five_percent_where_the_interval_leaves_out_zero(
+    difference: float, error: float
+) -> None:
     low, high = Dyads.paired_interval(np.array([difference]), np.array([error]))
     outside = bool(low[0] > 0 or high[0] < 0)
     assert outside == bool(paired_p(difference, error) < 0.05)

@@ -9,7 +9,13 @@ from helpers.evaluation_data import pair_counts, random_baskets
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
-from neatrec.evaluation.cart_completion import HiddenItems, answer_counts, answer_hidden, completion, leave_one_out
+from neatrec.evaluation.cart_completion import (
+    HiddenItems,
+    answer_counts,
+    answer_hidden,
+    completion,
+    leave_one_out,
+)
 from neatrec.evaluation.held_out_lift import best_sellers, held_out_lifts, held_out_pairs
 from neatrec.models import make_model
 
@@ -37,7 +43,10 @@ def test_recommending_at_random_has_a_lift_of_about_one() -> None:
     queries = np.arange(12, dtype=np.int32)
     category = test.catalog.category_of()
     best = np.array(
-        [rng.permutation([v for v in range(12) if v != q and category[v] != category[q]])[:5] for q in queries],
+        [
+            rng.permutation([v for v in range(12) if v != q and category[v] != category[q]])[:5]
+            for q in queries
+        ],
         dtype=np.int32,
     )
     found = held_out_lifts({"m": best}, held_out_pairs(test, queries), ks=(5,), rounds=300)["m"]
@@ -50,7 +59,9 @@ def test_a_model_that_answers_seldom_covers_fewer_sales() -> None:
     queries = np.array([0, 1, 2], dtype=np.int32)
     held = held_out_pairs(test, queries)
     shy = np.array([[-1], [2], [-1]], dtype=np.int32)
-    found = held_out_lifts({"shy": shy, "silent": np.full((3, 1), -1, dtype=np.int32)}, held, ks=(1,), rounds=100)
+    found = held_out_lifts(
+        {"shy": shy, "silent": np.full((3, 1), -1, dtype=np.int32)}, held, ks=(1,), rounds=100
+    )
     assert found["shy"].queries == 1
     assert found["shy"].sales_covered == pytest.approx(test.item_counts[1] / test.lines)
     assert (found["silent"].queries, found["silent"].sales_covered) == (0, 0.0)
@@ -58,8 +69,12 @@ def test_a_model_that_answers_seldom_covers_fewer_sales() -> None:
 
 
 def test_too_few_answers_or_carts_are_refused_and_none_at_all_are_an_answer() -> None:
-    held = held_out_pairs(random_baskets(np.random.default_rng(1)), np.array([0, 1], dtype=np.int32))
-    with pytest.raises(ParameterError, match="'m' must have 5 recommendations for each of the 2 queries"):
+    held = held_out_pairs(
+        random_baskets(np.random.default_rng(1)), np.array([0, 1], dtype=np.int32)
+    )
+    with pytest.raises(
+        ParameterError, match="'m' must have 5 recommendations for each of the 2 queries"
+    ):
         held_out_lifts({"m": np.zeros((2, 3), dtype=np.int32)}, held, ks=(5,))
     assert held_out_lifts({}, held) == {}
     with pytest.raises(ParameterError, match="`carts` must be at least 1, got 0"):
@@ -89,7 +104,10 @@ def test_the_hidden_item_shares_no_category_with_the_cart_and_is_known() -> None
     left = leave_one_out(TRAIN, test, carts=40)
     assert len(left) == 40
     hidden = {CATALOG.id(code) for code in left.hidden}
-    assert hidden == {"tea", "milk"}  # oats and bran share their category with another item, new was never sold
+    assert hidden == {
+        "tea",
+        "milk",
+    }  # oats and bran share their category with another item, new was never sold
     for cart, item in zip(left.carts, left.hidden, strict=True):
         assert item not in cart
         assert CATALOG.code_of["new"] not in cart
@@ -139,7 +157,9 @@ def test_the_lift_of_cart_answers_is_counted_without_the_cart_itself() -> None:
             pairs = [(q, v) for q in cart for v in answers[c, :k] if v >= 0]
             query, item = (np.array(side, dtype=np.int32) for side in zip(*pairs, strict=True))
             own = int((item == hidden.hidden[c]).sum())
-            assert observed[c, column] == together.bought_with.count_of(query, item).sum() - own
+            assert (
+                observed[c, column] == together.bought_with.values("count", query, item).sum() - own
+            )
             assert expected[c, column] == pytest.approx(together.chance.expected(query, item).sum())
     lift = completion(answers, hidden, ks=(1, 5)).lift[5]
     assert lift[0] == pytest.approx(observed[:, 1].sum() / expected[:, 1].sum())

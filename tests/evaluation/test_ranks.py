@@ -20,11 +20,19 @@ def questions(seed: int, dtype: str = "float64"):
     baskets = random_baskets(rng, baskets=20)
     items = len(baskets.catalog)
     pairs = np.argwhere(rng.random((items, items)) < 0.2)
-    return baskets, LabelQueries.from_pairs(pairs[:, 0], pairs[:, 1]), rng.choice(VALUES, (items, items)).astype(dtype)
+    return (
+        baskets,
+        LabelQueries.from_pairs(pairs[:, 0], pairs[:, 1]),
+        rng.choice(VALUES, (items, items)).astype(dtype),
+    )
 
 
 def check(
-    label_ranks: LabelRanks, queries: LabelQueries, table: np.ndarray, candidates: dict[int, list[int]], top: int
+    label_ranks: LabelRanks,
+    queries: LabelQueries,
+    table: np.ndarray,
+    candidates: dict[int, list[int]],
+    top: int,
 ) -> None:
     for i, (q, v) in enumerate(zip(queries.query.tolist(), queries.item.tolist(), strict=True)):
         ranks = plain.possible_ranks(scores_of(table, q, candidates[q]), v)
@@ -39,22 +47,36 @@ def check(
 @given(st.integers(0, 100_000), st.sampled_from(["float32", "float64"]), st.integers(0, 5))
 def test_catalogue_ranks_equal_the_plain_count(seed: int, dtype: str, top: int) -> None:
     baskets, queries, table = questions(seed, dtype)
-    label_ranks = rank_labels(TableModel(table), catalogue(baskets, queries.queries), queries, top=top)
-    check(label_ranks, queries, table, {q: candidates_of(baskets, q) for q in queries.queries.tolist()}, top)
+    label_ranks = rank_labels(
+        TableModel(table), catalogue(baskets, queries.queries), queries, top=top
+    )
+    check(
+        label_ranks,
+        queries,
+        table,
+        {q: candidates_of(baskets, q) for q in queries.queries.tolist()},
+        top,
+    )
 
 
 @settings(max_examples=40)
 @given(st.integers(0, 100_000), st.integers(1, 8), st.integers(0, 5))
 def test_candidate_set_ranks_equal_the_plain_count(seed: int, size: int, top: int) -> None:
     baskets, queries, table = questions(seed)
-    sets = candidate_set(partners(baskets, queries.queries), size)
-    inside = {q: sets.items[sets.offsets[r] : sets.offsets[r + 1]].tolist() for r, q in enumerate(queries.queries)}
+    sets = candidate_set(partners(baskets, queries.queries), queries.queries, size)
+    inside = {
+        q: sets.items[sets.offsets[r] : sets.offsets[r + 1]].tolist()
+        for r, q in enumerate(queries.queries)
+    }
     check(rank_labels(TableModel(table), sets, queries, top=top), queries, table, inside, top)
 
 
 def test_blocks_do_not_change_the_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     baskets, queries, table = questions(3)
-    for candidates in (catalogue(baskets, queries.queries), candidate_set(partners(baskets, queries.queries), 5)):
+    for candidates in (
+        catalogue(baskets, queries.queries),
+        candidate_set(partners(baskets, queries.queries), queries.queries, 5),
+    ):
         whole = rank_labels(TableModel(table), candidates, queries)
         with monkeypatch.context() as patch:
             patch.setitem(rank_labels.__globals__, "BLOCK_SCORES", 13)
@@ -69,13 +91,14 @@ def test_a_nan_is_an_error_that_names_the_model_and_the_pair(set_name: str) -> N
     baskets, queries, table = questions(5)
     candidates = {
         "catalogue": catalogue(baskets, queries.queries),
-        "candidates": candidate_set(partners(baskets, queries.queries), 5),
+        "candidates": candidate_set(partners(baskets, queries.queries), queries.queries, 5),
     }[set_name]
     query = int(queries.queries[1])
     inside = [v for v in range(len(table)) if candidates.holds(np.array([query]), np.array([v]))[0]]
     table[query, inside[0]] = np.nan
     with pytest.raises(
-        DivergedError, match=rf"model 'broken' gives .* \(NaN\) to item code {inside[0]} .* code {query}"
+        DivergedError,
+        match=rf"model 'broken' gives .* \(NaN\) to item code {inside[0]} .* code {query}",
     ):
         rank_labels(TableModel(table, "broken"), candidates, queries)
 
@@ -110,7 +133,9 @@ def test_what_does_not_fit_together_is_refused() -> None:
     wide = TableModel(np.hstack([table, table]), "wide")
     with pytest.raises(ParameterError, match="model 'wide' must give scores of shape"):
         rank_labels(wide, catalogue(baskets, queries.queries), queries)
-    with pytest.raises(ParameterError, match="`candidates` must be made for the queries of the label records"):
+    with pytest.raises(
+        ParameterError, match="`candidates` must be made for the queries of the label records"
+    ):
         rank_labels(TableModel(table), catalogue(baskets, queries.queries[1:]), queries)
     with pytest.raises(ParameterError, match="label records must be sorted by query, then item"):
         LabelQueries.from_pairs([2, 1], [0, 0])

@@ -7,14 +7,22 @@ from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
 from neatrec.evaluation.ranks import LabelQueries, LabelRanks
 from neatrec.evaluation.slices import by_category, by_decile, by_pair_count, by_strength, slicings
-from neatrec.evaluation.summary import ITEMS_AND_SEEDS, ONE_SEED, SAME_FOR_ALL_SEEDS, summarize_ranks, summarize_slices
+from neatrec.evaluation.summary import (
+    ITEMS_AND_SEEDS,
+    ONE_SEED,
+    SAME_FOR_ALL_SEEDS,
+    summarize_ranks,
+    summarize_slices,
+)
 
 QUERIES = LabelQueries.from_pairs([0, 0, 0, 1, 2, 2], [5, 6, 7, 5, 6, 7])
 
 
 def label_ranks(*higher: int, equal: int = 1) -> LabelRanks:
     nothing = np.full((3, 1), -1, dtype=np.int32)
-    return LabelRanks(np.array(higher, dtype=np.int32), np.full(len(higher), equal, dtype=np.int32), nothing)
+    return LabelRanks(
+        np.array(higher, dtype=np.int32), np.full(len(higher), equal, dtype=np.int32), nothing
+    )
 
 
 PERFECT = label_ranks(0, 0, 0, 0, 0, 0)
@@ -30,7 +38,9 @@ def test_means_are_over_records_and_macro_means_over_queries() -> None:
 
 
 def test_a_selection_of_records_leaves_out_queries_without_any() -> None:
-    summary = summarize_ranks({"m": [FIRST_QUERY_ONLY]}, QUERIES, np.array([True, False, False, True, False, False]))
+    summary = summarize_ranks(
+        {"m": [FIRST_QUERY_ONLY]}, QUERIES, np.array([True, False, False, True, False, False])
+    )
     assert (summary.labels, summary.queries) == (2, 2)
     assert summary.by_name("m").mean["hr@1"] == pytest.approx(0.5)
 
@@ -56,7 +66,8 @@ def test_several_trainings_are_averaged_and_their_spread_is_given() -> None:
 def test_a_line_does_not_depend_on_the_other_models() -> None:
     rng = np.random.default_rng(0)
     runs = {
-        name: [label_ranks(*rng.integers(0, 30, 6)) for _ in range(n)] for name, n in (("a", 1), ("b", 3), ("c", 1))
+        name: [label_ranks(*rng.integers(0, 30, 6)) for _ in range(n)]
+        for name, n in (("a", 1), ("b", 3), ("c", 1))
     }
     together = summarize_ranks(runs, QUERIES)
     for name in runs:
@@ -64,7 +75,9 @@ def test_a_line_does_not_depend_on_the_other_models() -> None:
 
 
 def test_each_pair_of_models_is_tested_with_the_better_one_first() -> None:
-    found = summarize_ranks({"bad": [HOPELESS], "good": [PERFECT], "middling": [FIRST_QUERY_ONLY]}, QUERIES).tests
+    found = summarize_ranks(
+        {"bad": [HOPELESS], "good": [PERFECT], "middling": [FIRST_QUERY_ONLY]}, QUERIES
+    ).tests
     assert [(t.better, t.worse) for t in found if t.metric == "hr@10"] == [
         ("good", "bad"),
         ("middling", "bad"),
@@ -82,7 +95,9 @@ def test_no_label_gives_no_number_and_no_test() -> None:
     summary = summarize_ranks({"a": [label_ranks()], "b": [label_ranks()]}, nothing)
     assert (summary.labels, summary.queries, summary.tests) == (0, 0, ())
     line = summary.by_name("a")
-    assert np.isnan([line.mean["hr@10"], line.low["hr@10"], line.high["hr@10"], line.macro["hr@10"]]).all()
+    assert np.isnan(
+        [line.mean["hr@10"], line.low["hr@10"], line.high["hr@10"], line.macro["hr@10"]]
+    ).all()
 
 
 def test_a_model_without_ranks_is_refused() -> None:
@@ -101,7 +116,9 @@ def test_deciles_are_about_equally_large_and_named_by_their_bounds() -> None:
 
 
 def test_categories_are_those_of_the_query_at_the_shallowest_level() -> None:
-    catalog = Catalog.from_ids([str(i) for i in range(8)], categories=["tea", None, "tea", *["other"] * 5])
+    catalog = Catalog.from_ids(
+        [str(i) for i in range(8)], categories=["tea", None, "tea", *["other"] * 5]
+    )
     cut = by_category(QUERIES, catalog)
     assert [cut.names[code] for code in cut.code] == ["tea"] * 3 + ["unknown"] + ["tea"] * 2
     assert by_category(QUERIES, Catalog.from_ids([str(i) for i in range(8)])).names == ("all",)
@@ -109,7 +126,11 @@ def test_categories_are_those_of_the_query_at_the_shallowest_level() -> None:
 
 def test_strength_is_the_strictest_level_passed() -> None:
     cut = by_strength({0.05: np.array([True, True, True]), 0.001: np.array([False, True, False])})
-    assert [cut.names[code] for code in cut.code] == ["0.001 to 0.05", "up to 0.001", "0.001 to 0.05"]
+    assert [cut.names[code] for code in cut.code] == [
+        "0.001 to 0.05",
+        "up to 0.001",
+        "0.001 to 0.05",
+    ]
 
 
 def test_pairs_are_cut_by_how_often_they_were_seen() -> None:
@@ -118,9 +139,13 @@ def test_pairs_are_cut_by_how_often_they_were_seen() -> None:
 
 
 def test_slices_add_up_to_the_whole() -> None:
-    catalog = Catalog.from_ids([str(i) for i in range(8)], categories=["tea", "milk", "tea", *["other"] * 5])
+    catalog = Catalog.from_ids(
+        [str(i) for i in range(8)], categories=["tea", "milk", "tea", *["other"] * 5]
+    )
     everything = np.ones(6, dtype=bool)
-    cuts = slicings(QUERIES, catalog, np.arange(8) * 10, np.array([0, 1, 2, 3, 9, 9]), {0.05: everything})
+    cuts = slicings(
+        QUERIES, catalog, np.arange(8) * 10, np.array([0, 1, 2, 3, 9, 9]), {0.05: everything}
+    )
     found = summarize_slices({"m": [FIRST_QUERY_ONLY]}, QUERIES, cuts, everything)
     for by in {each.by for each in found}:
         parts = [each.summary for each in found if each.by == by]

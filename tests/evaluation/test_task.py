@@ -1,6 +1,6 @@
 """The task guards against leaks, is the same for every model, and results can be recomputed from saved ranks."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,12 +10,9 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import LeakError, ParameterError
 from neatrec.evaluation import SummaryOptions, build_task, evaluate_model, summarize
-from neatrec.evaluation.ranks import best_table, label_queries_from_table, label_ranks_from_table, ranks_table
-from neatrec.evaluation.summary import summarize_ranks
 from neatrec.evaluation.task import EvaluationTask, ModelRanks
 from neatrec.labels import make_labels
 from neatrec.models import make_model
-from neatrec.report.verify import differences
 
 NAMES = [f"{name}{i}" for i in range(6) for name in ("bun", "sausage", "tea", "milk")]
 
@@ -30,7 +27,9 @@ def planted(first_id: int, baskets: int = 400, seed: int = 0) -> Baskets:
         chosen = [f"{kind}{pair[0]}" for kind in pair[1].split()]
         noise = rng.choice([n for n in NAMES if n not in chosen], size=3, replace=False)
         lists.append([*chosen, *noise.tolist()])
-    return Baskets.from_lists(lists, catalog=catalog, ids=[str(first_id + i) for i in range(baskets)])
+    return Baskets.from_lists(
+        lists, catalog=catalog, ids=[str(first_id + i) for i in range(baskets)]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +40,17 @@ def halves() -> tuple[Baskets, Baskets]:
 @pytest.fixture(scope="module")
 def task(halves: tuple[Baskets, Baskets]) -> EvaluationTask:
     train, test = halves
-    return build_task(train, test, make_labels(test, protocol="paper"), candidates=5, queries=8, carts=20)
+    return build_task(
+        train, test, make_labels(test, protocol="paper"), candidates=5, queries=8, carts=20
+    )
 
 
 @pytest.fixture(scope="module")
 def ranks(task: EvaluationTask, halves: tuple[Baskets, Baskets]) -> dict[str, list[ModelRanks]]:
-    return {name: [evaluate_model(make_model(name).fit(halves[0]), task)] for name in ("shrunk-lift", "pop")}
+    return {
+        name: [evaluate_model(make_model(name).fit(halves[0]), task)]
+        for name in ("shrunk-lift", "pop")
+    }
 
 
 def test_the_planted_partner_is_found_first_by_lift_and_not_by_popularity(task, ranks) -> None:
@@ -56,11 +60,16 @@ def test_the_planted_partner_is_found_first_by_lift_and_not_by_popularity(task, 
         assert result.summary.labels == len(task.labels) >= 12
         assert result.summary.by_name("shrunk-lift").mean["hr@1"] > 0.9 * result.ceiling[1]
         assert result.summary.by_name("pop").mean["hr@1"] < 0.3
-        assert (result.summary.tests[0].better, result.summary.tests[0].worse) == ("shrunk-lift", "pop")
+        assert (result.summary.tests[0].better, result.summary.tests[0].worse) == (
+            "shrunk-lift",
+            "pop",
+        )
         assert result.recommended["shrunk-lift"].coverage > 0.5
 
 
-def test_every_measure_is_summarized(task: EvaluationTask, ranks: dict[str, list[ModelRanks]]) -> None:
+def test_every_measure_is_summarized(
+    task: EvaluationTask, ranks: dict[str, list[ModelRanks]]
+) -> None:
     found = summarize(task, ranks, SummaryOptions((1, 5, 30), rounds=200))
     assert [(r.level, r.candidates) for r in found.results] == [
         (level, name) for level in task.labels.levels for name in ("top5", "catalogue")
@@ -74,7 +83,9 @@ def test_every_measure_is_summarized(task: EvaluationTask, ranks: dict[str, list
 
 def test_measures_can_be_left_out(task: EvaluationTask, halves: tuple[Baskets, Baskets]) -> None:
     train, test = halves
-    without = build_task(train, test, make_labels(test, protocol="paper"), candidates=5, queries=0, carts=0)
+    without = build_task(
+        train, test, make_labels(test, protocol="paper"), candidates=5, queries=0, carts=0
+    )
     model = make_model("popco").fit(train)
     ranks = evaluate_model(model, without)
     for each in (ranks, evaluate_model(model, task, label_free=False)):
@@ -84,60 +95,33 @@ def test_measures_can_be_left_out(task: EvaluationTask, halves: tuple[Baskets, B
     assert found.held_out == found.completion == {}
 
 
-def test_ranks_survive_a_round_trip_through_arrays(ranks: dict[str, list[ModelRanks]]) -> None:
-    before = ranks["pop"][0]
-    after = ModelRanks.from_arrays(before.arrays())
-    assert {name: array.tolist() for name, array in after.arrays().items()} == {
-        name: array.tolist() for name, array in before.arrays().items()
-    }
-
-
-def test_training_counts_of_the_labels_are_those_of_the_training_baskets(task, halves: tuple[Baskets, Baskets]) -> None:
+def test_training_counts_of_the_labels_are_those_of_the_training_baskets(
+    task, halves: tuple[Baskets, Baskets]
+) -> None:
     together, queries = pair_counts(halves[0]), task.label_queries
-    wanted = [together.get(pair, 0) for pair in zip(queries.query.tolist(), queries.item.tolist(), strict=True)]
+    wanted = [
+        together.get(pair, 0)
+        for pair in zip(queries.query.tolist(), queries.item.tolist(), strict=True)
+    ]
     assert task.pair_count.tolist() == wanted
 
 
-def test_every_number_can_be_computed_again_from_the_tables(task, ranks: dict[str, list[ModelRanks]]) -> None:
-    label_ranks = {name: [run.label_ranks["catalogue"] for run in runs] for name, runs in ranks.items()}
-    table = ranks_table(label_ranks, task.label_queries, task.labels.catalog, "catalogue")
-    labels = task.labels.table()
-    queries = label_queries_from_table(labels["query"], labels["item"])
-    again = label_ranks_from_table(table, labels["query"], labels["item"], "catalogue")
-    chosen = task.labels.at(0.01)
-    found, expected = summarize_ranks(again, queries, chosen), summarize_ranks(label_ranks, task.label_queries, chosen)
-    assert list(differences(asdict(found), asdict(expected))) == []
-
-
-def test_recommendations_are_kept_in_order(task: EvaluationTask, ranks: dict[str, list[ModelRanks]]) -> None:
-    label_ranks = {"pop": [ranks["pop"][0].label_ranks["top5"]]}
-    table = best_table(label_ranks, task.label_queries, task.labels.catalog, "top5")
-    first = table.slice(0, 5).to_pylist()
-    assert [row["rank"] for row in first] == [1, 2, 3, 4, 5]
-    assert [task.labels.catalog.code_of[row["item"]] for row in first] == label_ranks["pop"][0].best[0, :5].tolist()
-    assert ranks_table({}, task.label_queries, task.labels.catalog, "top5").num_rows == 0
-    assert best_table({}, task.label_queries, task.labels.catalog, "top5").num_rows == 0
-
-
-def test_ranks_of_other_labels_and_labels_out_of_order_are_refused(task, ranks: dict[str, list[ModelRanks]]) -> None:
-    label_ranks = {"pop": [ranks["pop"][0].label_ranks["top5"]]}
-    table = ranks_table(label_ranks, task.label_queries, task.labels.catalog, "top5")
-    labels = task.labels.table()
-    with pytest.raises(ParameterError, match=r"ranks of model 'pop' \(seed 0, top5\) are not of these labels"):
-        label_ranks_from_table(table, labels["query"].slice(1), labels["item"].slice(1), "top5")
-    mixed = labels.take([0, len(labels) - 1, 0])
-    with pytest.raises(ParameterError, match="rows of a label table must be sorted by query"):
-        label_queries_from_table(mixed["query"], mixed["item"])
-
-
-def test_baskets_and_labels_that_do_not_belong_together_are_refused(halves: tuple[Baskets, Baskets]) -> None:
+def test_baskets_and_labels_that_do_not_belong_together_are_refused(
+    halves: tuple[Baskets, Baskets],
+) -> None:
     train, test = halves
     other = replace(test, catalog=Catalog.from_ids(NAMES))
     few = np.arange(5)
     for wrong_train, wrong_test, labelled, error, message in (
         (test.select(few), test, test, LeakError, "training and evaluation share 5 baskets"),
         (train, test, train, LeakError, "the labels come from the training baskets"),
-        (train, test, test.select(np.arange(300)), ParameterError, "the labels come from other baskets than `test`"),
+        (
+            train,
+            test,
+            test.select(np.arange(300)),
+            ParameterError,
+            "the labels come from other baskets than `test`",
+        ),
         (train, other, other, ParameterError, "must be over one catalogue"),
     ):
         with pytest.raises(error, match=message):

@@ -35,8 +35,6 @@ from neatrec.bundle import load_bundle, save_bundle
 from neatrec.evaluation.task import build_task, evaluate_model
 from neatrec.models.embeddings.kernels import gpu
 from neatrec.models.embeddings.kernels import gpu_call
-from neatrec.models.embeddings.kernels import gpu_feed
-from neatrec.models.embeddings.kernels import gpu_ranking
 from neatrec.models.embeddings.kernels import reference
 from neatrec.labels import make_labels
 from neatrec.models import Run, make_model
@@ -45,10 +43,10 @@ from neatrec.data.splits import split_baskets
 
 baskets = supermarket(baskets=4_000, items=300).baskets
 split = split_baskets(baskets, "half")
-labels = make_labels(split.test, protocol="paper", levels=(0.05,), threads=1)
+labels = make_labels(split.test, protocol="paper", levels=(0.05,))
 model = make_model("neat", dim=8, epochs=2).fit(split.train, Run(device=sys.argv[2], threads=1))
 answers = evaluate_model(model, build_task(split.train, split.test, labels, queries=20, carts=5))
-save_bundle(model, Path(sys.argv[1]), baskets_hash=split.train.hash, seed=0)
+save_bundle(model, Path(sys.argv[1]), seed=0)
 again = load_bundle(Path(sys.argv[1]))
 assert np.array_equal(again.vectors, model.vectors)
 print("labels", len(labels.query), "loaded", sorted(ABSENT & set(sys.modules)))

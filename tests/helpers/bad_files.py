@@ -52,7 +52,9 @@ def files(source: str, **contents: str | bytes) -> Callable[[Path], str]:
     return write
 
 
-def parquet(table: pa.Table | dict[str, Any], name: str = "orders.parquet") -> Callable[[Path], str]:
+def parquet(
+    table: pa.Table | dict[str, Any], name: str = "orders.parquet"
+) -> Callable[[Path], str]:
     def write(folder: Path) -> str:
         pq.write_table(table if isinstance(table, pa.Table) else pa.table(table), folder / name)
         return str(folder / name)
@@ -77,7 +79,9 @@ def cut_parquet(folder: Path) -> str:
 
 
 def parquet_with_broken_page(folder: Path) -> str:
-    path = Path(parquet({"order_id": list(range(1000)), "sku": [f"item {i}" for i in range(1000)]})(folder))
+    path = Path(
+        parquet({"order_id": list(range(1000)), "sku": [f"item {i}" for i in range(1000)]})(folder)
+    )
     data = bytearray(path.read_bytes())
     data[4:600] = bytes(596)
     path.write_bytes(bytes(data))
@@ -118,7 +122,12 @@ def writer(content: Content) -> Callable[[Path], str]:
 
 
 def reads(
-    name: str, content: Content, baskets: str = TWO, *, given: Mapping[str, Any] = POSITIONS, **options: Any
+    name: str,
+    content: Content,
+    baskets: str = TWO,
+    *,
+    given: Mapping[str, Any] = POSITIONS,
+    **options: Any,
 ) -> BadFile:
     return BadFile(name, writer(content), "reads", baskets, {**given, **options})
 
@@ -132,8 +141,8 @@ def refuses(
 NOTHING_IN_IT = [
     refuses("empty file", "", "is empty"),
     refuses("only blank lines", "\n\n\n", "is empty"),
-    refuses("header only", HEADER, "has column names and no rows"),
-    refuses("header without line end", HEADER.strip(), "has column names and no rows"),
+    refuses("header only", HEADER, "has column names but no rows"),
+    refuses("header without line end", HEADER.strip(), "has column names but no rows"),
     refuses(
         "parquet without rows",
         parquet(
@@ -147,41 +156,75 @@ NOTHING_IN_IT = [
         ),
         "no rows",
     ),
-    refuses("parquet without columns", parquet(pa.table({})), "has no column 'order_id'"),
+    refuses("parquet without columns", parquet(pa.table({})), "has no columns"),
     refuses("empty gzip", csv(gzip.compress(b""), "orders.csv.gz"), "is empty"),
     refuses("empty folder", lambda folder: str(folder), "holds no CSV"),
     refuses("folder of other files", files("shop", shop__readme_DOT_txt="hello"), "holds no CSV"),
-    refuses("folder of empty files", files("shop", shop__a_DOT_csv="", shop__b_DOT_csv=""), "is empty"),
+    refuses(
+        "folder of empty files", files("shop", shop__a_DOT_csv="", shop__b_DOT_csv=""), "is empty"
+    ),
     reads("an empty part among parts", files("shop", shop__a_DOT_csv="", shop__b_DOT_csv=GOOD)),
-    refuses("all ids missing", HEADER + ",tea,1\n,milk,2\n", "no basket lines are left.*2 no basket or item id"),
+    refuses(
+        "all ids missing",
+        HEADER + ",tea,1\n,milk,2\n",
+        "no basket lines are left.*2 no basket or item id",
+    ),
 ]
 
 NO_SUCH_FILE = [
     refuses("missing file", missing("orders.csv"), "no file or folder .*orders.csv"),
-    refuses("missing file with a near name", files("ordres.csv", orders_DOT_csv=GOOD), "Did you mean .*orders.csv"),
+    refuses(
+        "missing file with a near name",
+        files("ordres.csv", orders_DOT_csv=GOOD),
+        "Did you mean .*orders.csv",
+    ),
     refuses("glob without a match", missing("*.csv"), "no file matches"),
     refuses("unreadable file", endless_link, "cannot read|no file or folder"),
-    refuses("path with a NUL", lambda folder: str(folder / "a\0b.csv"), "no file or folder|not a path"),
+    refuses(
+        "path with a NUL", lambda folder: str(folder / "a\0b.csv"), "no file or folder|not a path"
+    ),
     refuses("a device", lambda folder: "/dev/null", "not a regular file"),
     refuses("missing catalogue", GOOD, "no file or folder", catalog="@absent.csv"),
     refuses("missing list of items to leave out", GOOD, "cannot read", exclude_items="@absent.txt"),
 ]
 
 WRONG_KIND = [
-    refuses("a parquet that is none", csv(GOOD, "orders.parquet"), "called Parquet but does not begin like one"),
-    refuses("a cut-off parquet", cut_parquet, "no whole Parquet", given=PAIR),
+    refuses(
+        "a parquet that is none",
+        csv(GOOD, "orders.parquet"),
+        "called Parquet but does not begin like one",
+    ),
+    refuses("a cut-off parquet", cut_parquet, "not a complete Parquet", given=PAIR),
     refuses("a parquet with a broken page", parquet_with_broken_page, "cannot read", given=PAIR),
-    refuses("a parquet of two letters", csv(b"PAR1", "orders.parquet"), "no whole Parquet"),
-    refuses("an Excel workbook", csv(b"PK\x03\x04" + bytes(100), "orders.csv"), "Excel workbook: save it as CSV"),
+    refuses("a parquet of two letters", csv(b"PAR1", "orders.parquet"), "not a complete Parquet"),
+    refuses(
+        "an Excel workbook",
+        csv(b"PK\x03\x04" + bytes(100), "orders.csv"),
+        "Excel workbook: save it as CSV",
+    ),
     refuses("a zstd file", b"\x28\xb5\x2f\xfd" + bytes(100), "zstd"),
-    refuses("random bytes", bytes(range(256)) * 40, "NUL bytes|not UTF-8|no column|no header"),
-    refuses("a cut-off gzip", csv(big_gzip(cut=True, flip=False), "orders.csv.gz"), "damaged or cut-off gzip"),
-    refuses("a damaged gzip", csv(big_gzip(cut=False, flip=True), "orders.csv.gz"), "damaged or cut-off gzip"),
+    refuses(
+        "random bytes",
+        bytes(range(256)) * 40,
+        "NUL bytes|not UTF-8|no column|no header|readable header",
+    ),
+    refuses(
+        "a cut-off gzip",
+        csv(big_gzip(cut=True, flip=False), "orders.csv.gz"),
+        "damaged or cut-off gzip",
+    ),
+    refuses(
+        "a damaged gzip",
+        csv(big_gzip(cut=False, flip=True), "orders.csv.gz"),
+        "damaged or cut-off gzip",
+    ),
     reads("a gzip that is called csv", csv(gzip.compress(GOOD.encode()), "orders.csv")),
     reads("a csv with another ending", csv(GOOD, "orders.txt")),
     reads(
         "a parquet with another ending",
-        parquet({"order_id": [1, 1, 2], "sku": ["tea", "milk", "tea"], "pos": [1, 2, 1]}, "orders.dat"),
+        parquet(
+            {"order_id": [1, 1, 2], "sku": ["tea", "milk", "tea"], "pos": [1, 2, 1]}, "orders.dat"
+        ),
     ),
     refuses(
         "instacart without its products",
@@ -191,7 +234,11 @@ WRONG_KIND = [
     ),
     refuses(
         "instacart without its orders",
-        files("", aisles_DOT_csv="aisle_id,aisle\n1,tea\n", departments_DOT_csv="department_id,department\n1,food\n"),
+        files(
+            "",
+            aisles_DOT_csv="aisle_id,aisle\n1,tea\n",
+            departments_DOT_csv="department_id,department\n1,food\n",
+        ),
         "has no order_products__prior or order_products__train, no orders, no products",
         given={},
     ),
@@ -204,29 +251,50 @@ COLUMNS = [
         r"no column 'ordr_id' for basket; its columns are: order_id, sku, pos.*--basket order_id",
         basket="ordr_id",
     ),
-    refuses("missing item column", GOOD, "no column 'article' for item.*--item sku", item="article"),
+    refuses(
+        "missing item column", GOOD, "no column 'article' for item.*--item sku", item="article"
+    ),
     refuses("missing user column", GOOD, "no column 'client' for user", user="client"),
     refuses("missing attribute", GOOD, "no column 'store' for attribute", attributes=("store",)),
     refuses("missing category", GOOD, "no column 'aisle' for category", category=("aisle",)),
     refuses(
-        "names that say nothing", "a,b\n1,2\n", "no column known to be the basket; its columns are: a, b", given={}
+        "names that say nothing",
+        "a,b\n1,2\n",
+        "no column known to be the basket; its columns are: a, b",
+        given={},
     ),
     refuses("no header", ROWS, "no column 'order_id'"),
     refuses("no header, nothing said", ROWS, "no column known to be the basket", given={}),
     reads(
-        "names that are usual", "Order ID,SKU\n1,tea\n1,milk\n2,tea\n", "{'1': ['milk', 'tea'], '2': ['tea']}", given={}
+        "names that are usual",
+        "Order ID,SKU\n1,tea\n1,milk\n2,tea\n",
+        "{'1': ['milk', 'tea'], '2': ['tea']}",
+        given={},
     ),
-    refuses("a column twice", "order_id,sku,sku,pos\n1,tea,a,1\n", "column 'sku': stands there 2 times"),
+    refuses("a column twice", "order_id,sku,sku,pos\n1,tea,a,1\n", "column 'sku': occurs 2 times"),
     reads("another column twice", "order_id,sku,pos,x,x\n1,tea,1,,\n1,milk,2,,\n2,tea,1,,\n"),
     reads(
         "names in other cases",
-        {"order_id": [1, 1, 2], "ORDER_ID": [9, 9, 9], "sku": ["tea", "milk", "tea"], "pos": [1, 2, 1]},
+        {
+            "order_id": [1, 1, 2],
+            "ORDER_ID": [9, 9, 9],
+            "sku": ["tea", "milk", "tea"],
+            "pos": [1, 2, 1],
+        },
     ),
     reads("names with spaces around", "order_id, sku, pos\n1,tea,1\n1,milk,2\n2,tea,1\n"),
-    reads("a name that is SQL", GOOD.replace("sku", '"sku""; DROP TABLE line; --"'), item='sku"; DROP TABLE line; --'),
+    reads(
+        "a name that is SQL",
+        GOOD.replace("sku", '"sku""; DROP TABLE line; --"'),
+        item='sku"; DROP TABLE line; --',
+    ),
     reads(
         "a parquet name that is SQL",
-        {"order_id": [1, 1, 2], 'sku"; DROP TABLE line; --': ["tea", "milk", "tea"], "pos": [1, 2, 1]},
+        {
+            "order_id": [1, 1, 2],
+            'sku"; DROP TABLE line; --': ["tea", "milk", "tea"],
+            "pos": [1, 2, 1],
+        },
         item='sku"; DROP TABLE line; --',
     ),
     refuses(
@@ -242,7 +310,11 @@ COLUMNS = [
     ),
     reads(
         "columns in another order",
-        files("shop", shop__a_DOT_csv=HEADER + "1,tea,1\n", shop__b_DOT_csv="pos;sku;order_id\n2;milk;1\n1;tea;2\n"),
+        files(
+            "shop",
+            shop__a_DOT_csv=HEADER + "1,tea,1\n",
+            shop__b_DOT_csv="pos;sku;order_id\n2;milk;1\n1;tea;2\n",
+        ),
     ),
 ]
 
@@ -250,28 +322,43 @@ TEXT = [
     reads("semicolons", GOOD.replace(",", ";")),
     reads("tabs", csv(GOOD.replace(",", "\t"), "orders.tsv")),
     reads("bars", GOOD.replace(",", "|")),
-    refuses("an unusual delimiter", GOOD.replace(",", "~"), "only one: fields must be divided"),
+    refuses("an unusual delimiter", GOOD.replace(",", "~"), "only one: fields must be separated"),
     reads("an unusual delimiter that is said", GOOD.replace(",", "~"), delimiter="~"),
     reads("Windows line ends", GOOD.replace("\n", "\r\n")),
     reads("old Mac line ends", GOOD.replace("\n", "\r")),
-    reads("mixed line ends", HEADER + "1,tea,1\r\n1,milk,2\n2,tea,1\r\n"),
-    reads("mixed line ends and quotes", HEADER + '1,"tea",1\n1,"milk",2\n2,tea,"1"\r\n'),
+    refuses(
+        "mixed line ends",
+        HEADER + "1,tea,1\r\n1,milk,2\n2,tea,1\r\n",
+        "cannot read .*orders.csv: .*All lines must end alike",
+    ),
     reads("no last line end", GOOD.rstrip()),
     reads("blank lines", "\n" + HEADER + "1,tea,1\n\n1,milk,2\n\n2,tea,1\n\n"),
     reads("UTF-8 with a mark", b"\xef\xbb\xbf" + GOOD.encode()),
     reads("UTF-8", text_frame("utf-8"), FRENCH),
     reads("UTF-16 with a mark", text_frame("utf-16-le", b"\xff\xfe"), FRENCH),
     reads("UTF-16 the other way round", text_frame("utf-16-be", b"\xfe\xff"), FRENCH),
-    reads("UTF-16 without a mark", text_frame("utf-16-le"), FRENCH),
-    reads("UTF-32", text_frame("utf-32-le", b"\xff\xfe\x00\x00"), FRENCH),
-    reads("UTF-16, packed", csv(gzip.compress(text_frame("utf-16-le", b"\xff\xfe")), "orders.csv.gz"), FRENCH),
-    refuses("Latin-1", text_frame("latin-1"), r"is not UTF-8 in line 2.*iconv"),
+    refuses("UTF-16 without a mark", text_frame("utf-16-le"), "NUL bytes.*Export it again"),
+    reads(
+        "UTF-16, packed",
+        csv(gzip.compress(text_frame("utf-16-le", b"\xff\xfe")), "orders.csv.gz"),
+        FRENCH,
+    ),
+    reads("Latin-1", text_frame("latin-1"), FRENCH),
+    reads(
+        "Windows-1252 in the header",
+        "order_id,sku,pos,Prénom €\n1,tea,1,x\n1,milk,2,\n2,tea,1,\n".encode("windows-1252"),
+    ),
     refuses(
-        "Latin-1 in the header", "order_id,sku,pos,prénom\n1,tea,1,x\n".encode("latin-1"), "is not UTF-8 in line 1"
+        "UTF-8 and Latin-1 in one file",
+        text_frame("utf-8") + "3,thé,1\n".encode("latin-1"),
+        "line 5: is not UTF-8, and other lines are.*--encoding windows-1252",
     ),
     reads("Latin-1 that is said", text_frame("latin-1"), FRENCH, encoding="latin-1"),
     refuses(
-        "an encoding that is said wrongly", text_frame("latin-1"), "is not utf-16|NUL|no column", encoding="utf-16"
+        "an encoding that is said wrongly",
+        text_frame("latin-1"),
+        "is not utf-16|NUL|no column",
+        encoding="utf-16",
     ),
     refuses("cut-off UTF-16", text_frame("utf-16-le", b"\xff\xfe")[:-1], "is not utf-16"),
     refuses("NUL in an item", HEADER + "1,tea,1\n1,mi\0lk,2\n", "line 3, column 'sku'.*NUL"),
@@ -279,9 +366,19 @@ TEXT = [
 ]
 
 RECORDS = [
-    refuses("too few fields", HEADER + "1,tea,1\n1,milk\n2,tea,1\n", "line 3: the line has fewer fields"),
-    refuses("too many fields", HEADER + "1,tea,1\n1,milk,2,3\n2,tea,1\n", "line 3: the line has more fields"),
-    refuses("a comma for the decimal point", "order_id,sku,pos\n1,tea,1,5\n", "line 2: the line has more fields"),
+    refuses(
+        "too few fields", HEADER + "1,tea,1\n1,milk\n2,tea,1\n", "line 3: the line has fewer fields"
+    ),
+    refuses(
+        "too many fields",
+        HEADER + "1,tea,1\n1,milk,2,3\n2,tea,1\n",
+        "line 3: the line has more fields",
+    ),
+    refuses(
+        "a comma for the decimal point",
+        "order_id,sku,pos\n1,tea,1,5\n",
+        "line 2: the line has more fields",
+    ),
     refuses(
         "a quote that never closes",
         HEADER + '1,tea,1\n1,"milk,2\n2,tea,1\n',
@@ -296,14 +393,18 @@ RECORDS = [
     refuses(
         "a quote that never closes in the header",
         'order_id,"sku,pos\n1,tea,1\n',
-        "header of more than one line|no column|no header",
+        "header of more than one line|no column|no header|readable header",
     ),
     refuses("text after a quote", HEADER + '1,"tea"x,1\n', "line 2: a quote is opened"),
-    reads("a quote inside", HEADER + '1,5" nail,1\n1,"12"" board",2\n', "{'1': ['5\" nail', '12\" board']}"),
     reads(
+        "a quote inside",
+        HEADER + '1,5" nail,1\n1,"12"" board",2\n',
+        "{'1': ['5\" nail', '12\" board']}",
+    ),
+    refuses(
         "quotes escaped with a backslash",
         HEADER + '1,"a \\"good\\" tea",1\n1,milk,2\n',
-        "{'1': ['a \"good\" tea', 'milk']}",
+        "line 2: a quote is opened and not closed, or text follows a closing quote",
     ),
     reads(
         "line ends and commas in a field",
@@ -315,7 +416,10 @@ RECORDS = [
         "line 2, column 'sku': must stand on one line: a quote may be opened and not closed",
         max_bad_rows=100,
     ),
-    reads("a field of 3 MB", "order_id,sku,pos,note\n1,tea,1," + "x" * 3_000_000 + "\n1,milk,2,\n2,tea,1,\n"),
+    reads(
+        "a field of 3 MB",
+        "order_id,sku,pos,note\n1,tea,1," + "x" * 3_000_000 + "\n1,milk,2,\n2,tea,1,\n",
+    ),
     reads("ids of 10 kB", HEADER + f"1,{'t' * 10_000},1\n", repr({"1": ["t" * 10_000]})),
     refuses(
         "a bad line after a field of 3 MB",
@@ -335,13 +439,25 @@ VALUES = [
         HEADER + "1,tea,1\n1,milk,second\n",
         "line 3, column 'pos': must be a number, got 'second'",
     ),
-    refuses("a negative position", HEADER + "1,tea,1\n1,milk,-2\n", "line 3, column 'pos': must be a number from 0"),
     refuses(
-        "NaN for a position", HEADER + "1,tea,1\n1,milk,NaN\n", "line 3, column 'pos': must be a number, is missing"
+        "a negative position",
+        HEADER + "1,tea,1\n1,milk,-2\n",
+        "line 3, column 'pos': must be a number from 0",
     ),
-    refuses("no position", HEADER + "1,tea,1\n1,milk,\n", "line 3, column 'pos': must be a number, is missing"),
     refuses(
-        "an infinite position", HEADER + "1,tea,1\n1,milk,inf\n", "line 3, column 'pos': must be a number, got 'inf'"
+        "NaN for a position",
+        HEADER + "1,tea,1\n1,milk,NaN\n",
+        "line 3, column 'pos': must be a number, is missing",
+    ),
+    refuses(
+        "no position",
+        HEADER + "1,tea,1\n1,milk,\n",
+        "line 3, column 'pos': must be a number, is missing",
+    ),
+    refuses(
+        "an infinite position",
+        HEADER + "1,tea,1\n1,milk,inf\n",
+        "line 3, column 'pos': must be a number, got 'inf'",
     ),
     refuses(
         "NaN for a position in parquet",
@@ -350,7 +466,9 @@ VALUES = [
     ),
     refuses(
         "dates for positions in parquet",
-        parquet(pa.table({"order_id": [1], "sku": ["tea"], "pos": pa.array([1], pa.timestamp("us"))})),
+        parquet(
+            pa.table({"order_id": [1], "sku": ["tea"], "pos": pa.array([1], pa.timestamp("us"))})
+        ),
         "column 'pos': must be a number",
     ),
     refuses(
@@ -365,7 +483,8 @@ VALUES = [
     ),
     reads("positions with gaps and fractions", HEADER + "1,milk,7.5\n1,tea,0\n2,tea,1e3\n"),
     reads(
-        "positions as text in parquet", {"order_id": [1, 1, 2], "sku": ["milk", "tea", "tea"], "pos": ["10", "9", "1"]}
+        "positions as text in parquet",
+        {"order_id": [1, 1, 2], "sku": ["milk", "tea", "tea"], "pos": ["10", "9", "1"]},
     ),
     reads("missing ids", GOOD + ",tea,1\n1,,3\nNULL,tea,1\n2,nan,2\n"),
     refuses(
@@ -376,8 +495,15 @@ VALUES = [
         attributes="stor",
     ),
     reads("ids of spaces", GOOD + '" ",tea,1\n1,\t,3\n1,\u00a0,4\n'),
-    reads("ids that spreadsheets and R write for nothing", GOOD + "NA,tea,1\n1,N/A,3\n1,#N/A,4\nNull,tea,5\n"),
-    reads("ids with spaces and markers in them", HEADER + "1, NA,1\n1,N A,2\n", "{'1': [' NA', 'N A']}"),
+    reads(
+        "ids that spreadsheets and R write for nothing",
+        GOOD + "NA,tea,1\n1,N/A,3\n1,#N/A,4\nNull,tea,5\n",
+    ),
+    reads(
+        "ids with spaces and markers in them",
+        HEADER + "1, NA,1\n1,N A,2\n",
+        "{'1': [' NA', 'N A']}",
+    ),
     *(
         refuses(
             f"a column called {name} in parquet",
@@ -389,7 +515,11 @@ VALUES = [
     reads("ids with leading zeros", HEADER + "007,00,1\n007,0,2\n", "{'007': ['00', '0']}"),
     reads(
         "whole floats for ids",
-        {"order_id": [1.0, 1.0, 2.0, None], "sku": ["tea", "milk", "tea", "tea"], "pos": [1, 2, 1, 1]},
+        {
+            "order_id": [1.0, 1.0, 2.0, None],
+            "sku": ["tea", "milk", "tea", "tea"],
+            "pos": [1, 2, 1, 1],
+        },
     ),
     reads("a repeated line", GOOD + "1,tea,3\n"),
     refuses(
@@ -400,7 +530,9 @@ VALUES = [
         quantity="qty",
     ),
     reads(
-        "returns", "order_id,sku,pos,qty\n1,tea,1,2\n1,milk,2,0.5\n1,jam,3,-1\n2,tea,1,\n2,milk,2,0\n", quantity="qty"
+        "returns",
+        "order_id,sku,pos,qty\n1,tea,1,2\n1,milk,2,0.5\n1,jam,3,-1\n2,tea,1,\n2,milk,2,0\n",
+        quantity="qty",
     ),
     refuses(
         "a time that is none",
@@ -443,7 +575,13 @@ VALUES = [
         max_bad_rows="49%",
     ),
     refuses("a share over 100 %", GOOD, "`max_bad_rows` must be", max_bad_rows="101%"),
-    refuses("since after until", GOOD, "`since` must be before until", since="2024-02-01", until="2024-01-01"),
+    refuses(
+        "since after until",
+        GOOD,
+        "`since` must be before until",
+        since="2024-02-01",
+        until="2024-01-01",
+    ),
     refuses("since without a time", GOOD, "need a column with times", since="2024-02-01"),
     refuses("since that is no date", GOOD, "`since` must be a date", since="last week"),
     refuses(
@@ -472,10 +610,14 @@ CATALOGUES = [
     refuses(
         "an item twice in the catalogue",
         beside(c_DOT_csv=CATALOG + "tea,Green tea,drinks\n"),
-        "line 5, column 'sku': item 'tea' stands in the catalogue twice",
+        "line 5, column 'sku': item 'tea' is in the catalogue twice",
         catalog="@c.csv",
     ),
-    reads("the same row twice in the catalogue", beside(c_DOT_csv=CATALOG + "tea,Tea,drinks\n"), catalog="@c.csv"),
+    reads(
+        "the same row twice in the catalogue",
+        beside(c_DOT_csv=CATALOG + "tea,Tea,drinks\n"),
+        catalog="@c.csv",
+    ),
     refuses(
         "a catalogue without its item column",
         beside(c_DOT_csv="number,name\n1,Tea\n"),
@@ -490,7 +632,10 @@ CATALOGUES = [
         category=("aisle",),
     ),
     refuses(
-        "an empty catalogue", beside(c_DOT_csv=""), "c.csv is empty: it must hold one row per item", catalog="@c.csv"
+        "an empty catalogue",
+        beside(c_DOT_csv=""),
+        "c.csv is empty: it must hold one row per item",
+        catalog="@c.csv",
     ),
     refuses(
         "a catalogue of a header",
@@ -502,11 +647,6 @@ CATALOGUES = [
         "a ragged catalogue",
         beside(c_DOT_csv=CATALOG + "salt\n"),
         "c.csv, line 5: the line has fewer fields than the header. Fix it: no bad row",
-        catalog="@c.csv",
-    ),
-    reads(
-        "a catalogue with backslashes",
-        beside(c_DOT_csv='sku,name\ntea,"a \\"good\\" tea"\nmilk,"Milk"\n'),
         catalog="@c.csv",
     ),
     refuses(
@@ -534,7 +674,11 @@ CATALOGUES = [
         catalog="@c.csv",
         group="parent",
     ),
-    reads("items left out", files("o.csv", o_DOT_csv=GOOD + "1,bag,3\n", x_DOT_txt="bag\n\n"), exclude_items="@x.txt"),
+    reads(
+        "items left out",
+        files("o.csv", o_DOT_csv=GOOD + "1,bag,3\n", x_DOT_txt="bag\n\n"),
+        exclude_items="@x.txt",
+    ),
     refuses(
         "all items left out",
         beside(x_DOT_txt="tea\nmilk\n"),
@@ -549,7 +693,16 @@ CATALOGUES = [
     ),
 ]
 
-BAD_FILES = [*NOTHING_IN_IT, *NO_SUCH_FILE, *WRONG_KIND, *COLUMNS, *TEXT, *RECORDS, *VALUES, *CATALOGUES]
+BAD_FILES = [
+    *NOTHING_IN_IT,
+    *NO_SUCH_FILE,
+    *WRONG_KIND,
+    *COLUMNS,
+    *TEXT,
+    *RECORDS,
+    *VALUES,
+    *CATALOGUES,
+]
 
 
 def options_for(bad: BadFile, folder: Path) -> dict[str, Any]:

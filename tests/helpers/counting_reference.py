@@ -7,12 +7,14 @@ from itertools import combinations
 import numpy as np
 from hypothesis import strategies as st
 
-from neatrec.cooccurrence import CooccurrenceCounts, CountOptions
+from neatrec.cooccurrence import CountOptions, Counts
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN, Catalog, string_array
 
 
-def count_plainly(baskets: Baskets, counting: CountOptions) -> dict[tuple[int, int], tuple[int, int | None]]:
+def count_plainly(
+    baskets: Baskets, counting: CountOptions
+) -> dict[tuple[int, int], tuple[int, int | None]]:
     """(query, item) -> (records, distinct customers or None)."""
     category = counting.category_of(baskets.catalog)
     records: dict[tuple[int, int], int] = defaultdict(int)
@@ -32,12 +34,17 @@ def count_plainly(baskets: Baskets, counting: CountOptions) -> dict[tuple[int, i
                 customers[pair].add(int(baskets.users[number]))
     known = baskets.users is not None
     return {
-        pair: (len(customers[pair]) if counting.once_per_customer else n, len(customers[pair]) if known else None)
+        pair: (
+            len(customers[pair]) if counting.once_per_customer else n,
+            len(customers[pair]) if known else None,
+        )
         for pair, n in sorted(records.items())
     }
 
 
-def margins_of(seen: Mapping[tuple[int, int], int], items: int, *, directed: bool) -> tuple[list[int], list[int]]:
+def margins_of(
+    seen: Mapping[tuple[int, int], int], items: int, *, directed: bool
+) -> tuple[list[int], list[int]]:
     """How often each item stands first, and second, in the pairs seen; without direction in either place."""
     first, second = [0] * items, [0] * items
     for (query, item), n in seen.items():
@@ -49,30 +56,41 @@ def margins_of(seen: Mapping[tuple[int, int], int], items: int, *, directed: boo
     return either, either
 
 
-def margins_plainly(baskets: Baskets, counting: CountOptions) -> tuple[list[int], list[int], int, int, int]:
+def margins_plainly(
+    baskets: Baskets, counting: CountOptions
+) -> tuple[list[int], list[int], int, int, int]:
     """first, second, records, pairs, baskets."""
     seen = {pair: n for pair, (n, _) in count_plainly(baskets, counting).items()}
     first, second = margins_of(seen, len(baskets.catalog), directed=counting.directed)
-    return first, second, sum(seen.values()), len(seen), int((baskets.sizes >= counting.min_basket).sum())
+    return (
+        first,
+        second,
+        sum(seen.values()),
+        len(seen),
+        int((baskets.sizes >= counting.min_basket).sum()),
+    )
 
 
-def as_dict(found: CooccurrenceCounts) -> dict[tuple[int, int], tuple[int, int | None]]:
-    customers = [None] * len(found) if found.customers is None else found.customers.tolist()
+def as_dict(found: Counts) -> dict[tuple[int, int], tuple[int, int | None]]:
+    known = found.get("customers")
+    customers = [None] * len(found) if known is None else known.tolist()
     pairs = zip(found.query.tolist(), found.item.tolist(), strict=True)
     return dict(zip(pairs, zip(found.count.tolist(), customers, strict=True), strict=True))
 
 
-def assert_counted_right(found: CooccurrenceCounts, baskets: Baskets, counting: CountOptions) -> None:
+def assert_counted_right(found: Counts, baskets: Baskets, counting: CountOptions) -> None:
     """Every pair, count, reverse count, customer and margin is what the definition says."""
     plain = count_plainly(baskets, counting)
     assert as_dict(found) == plain
     assert list(as_dict(found)) == sorted(plain)
     if counting.directed:
-        assert found.reverse.tolist() == [plain.get((v, q), (0, 0))[0] for q, v in plain]
+        assert found.column("reverse").tolist() == [plain.get((v, q), (0, 0))[0] for q, v in plain]
     else:
-        assert found.reverse is None
+        assert found.get("reverse") is None
     m = found.margins
-    assert (m.first.tolist(), m.second.tolist(), m.records, m.pairs, m.baskets) == margins_plainly(baskets, counting)
+    assert (m.first.tolist(), m.second.tolist(), m.records, m.pairs, m.baskets) == margins_plainly(
+        baskets, counting
+    )
 
 
 @st.composite
@@ -87,12 +105,18 @@ def shops(draw: st.DrawFn, *, ordered: bool | None = None, repeats: bool = True)
         levels=("department", "aisle")[:levels],
         categories=np.array(
             draw(
-                st.lists(st.lists(st.integers(-1, 2), min_size=levels, max_size=levels), min_size=items, max_size=items)
+                st.lists(
+                    st.lists(st.integers(-1, 2), min_size=levels, max_size=levels),
+                    min_size=items,
+                    max_size=items,
+                )
             )
         ).reshape(items, levels),
         category_names=(("x", "y", "z"),) * levels,
     )
-    users = draw(st.none() | st.lists(st.integers(0, 3), min_size=len(contents), max_size=len(contents)))
+    users = draw(
+        st.none() | st.lists(st.integers(0, 3), min_size=len(contents), max_size=len(contents))
+    )
     if users is not None and draw(st.booleans()):
         users = list(range(len(contents)))  # one basket each
     return Baskets(
@@ -102,7 +126,9 @@ def shops(draw: st.DrawFn, *, ordered: bool | None = None, repeats: bool = True)
         string_array([f"basket {b}" for b in range(len(contents))]),
         ordered=draw(st.booleans()) if ordered is None else ordered,
         users=None if users is None else np.array(users, dtype=np.int32),
-        user_ids=None if users is None else string_array([f"user {u}" for u in range(max([3, *users]) + 1)]),
+        user_ids=None
+        if users is None
+        else string_array([f"user {u}" for u in range(max([3, *users]) + 1)]),
     )
 
 

@@ -36,7 +36,7 @@ def work(bundle: Path, version: int, way: str) -> None:
     while True:
         version += 1
         say(f"train {version}")
-        save_bundle(model_of(version), bundle, baskets_hash=str(version), seed=0, notes={"version": version})
+        save_bundle(model_of(version), bundle, seed=0, notes={"version": version})
 
 
 def announce(module: Any, name: str, phase: str, answer: bool | None = None) -> None:

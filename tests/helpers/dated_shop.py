@@ -28,5 +28,7 @@ def dated_shop(seed: int = 5) -> Baskets:
         users.append(f"u{rng.integers(0, 4_000)}")
     shop = Baskets.from_lists(lists, catalog=Catalog.from_ids(ids), users=users, ordered=False)
     return replace(
-        shop, times=np.array(times), attributes={"store": Attribute(np.array(stores, np.int32), ("south", "north"))}
+        shop,
+        times=np.array(times),
+        attributes={"store": Attribute(np.array(stores, np.int32), ("south", "north"))},
     )

@@ -10,11 +10,15 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog, string_array
 
 
-def random_baskets(rng: np.random.Generator, *, items: int = 12, baskets: int = 30, first_id: int = 0) -> Baskets:
+def random_baskets(
+    rng: np.random.Generator, *, items: int = 12, baskets: int = 30, first_id: int = 0
+) -> Baskets:
     """Baskets of 1 to 6 of `items` items in 4 categories, one of which is unknown."""
     categories = [None if i % 4 == 3 else f"c{i % 4}" for i in range(items)]
     # ids whose order as text is not their order as numbers
-    catalog = Catalog.from_ids([str(7 * i % items + 1) for i in range(items)], categories=categories)
+    catalog = Catalog.from_ids(
+        [str(7 * i % items + 1) for i in range(items)], categories=categories
+    )
     lists = [rng.choice(items, size=rng.integers(1, 7), replace=False) for _ in range(baskets)]
     return Baskets(
         catalog=catalog,
@@ -28,7 +32,9 @@ def random_baskets(rng: np.random.Generator, *, items: int = 12, baskets: int = 
 def pair_counts(baskets: Baskets) -> dict[tuple[int, int], int]:
     """Times two items of different categories were bought together, both ways, counted the slow way."""
     plain = count_plainly(baskets, CountOptions(directed=False))
-    return {pair: n for (one, other), (n, _) in plain.items() for pair in ((one, other), (other, one))}
+    return {
+        pair: n for (one, other), (n, _) in plain.items() for pair in ((one, other), (other, one))
+    }
 
 
 class TableModel:
@@ -50,7 +56,9 @@ def candidates_of(baskets: Baskets, query: int) -> list[int]:
     return [
         v
         for v in range(len(baskets.catalog))
-        if baskets.item_counts[v] > 0 and v != query and (category[v] < 0 or category[v] != category[query])
+        if baskets.item_counts[v] > 0
+        and v != query
+        and (category[v] < 0 or category[v] != category[query])
     ]
 
 

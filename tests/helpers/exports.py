@@ -35,7 +35,9 @@ def _order_lines(baskets: int, items: int) -> Iterator[OrderLine]:
     for order in range(len(made)):
         time = datetime.fromtimestamp(int(times[order]) / 1e6, UTC)
         about = f"customer{users[order]}", store.names[store.codes[order]]
-        for line, code in enumerate(made.items[made.offsets[order] : made.offsets[order + 1]].tolist(), 1):
+        for line, code in enumerate(
+            made.items[made.offsets[order] : made.offsets[order + 1]].tolist(), 1
+        ):
             item = catalog.id(code), catalog.name(code), catalog.category_path(code)[-1]
             yield OrderLine(1001 + order, line, time, *about, *item)
 
@@ -44,13 +46,29 @@ def plain(lines: Iterable[OrderLine]) -> Iterator[list[object]]:
     """A table with usual names: the lines that README and tutorial show."""
     yield ["order_id", "date", "store", "customer", "sku", "title", "category"]
     for line in lines:
-        yield [line.order, line.time.date(), line.store, line.customer, line.sku, line.name, line.category]
+        yield [
+            line.order,
+            line.time.date(),
+            line.store,
+            line.customer,
+            line.sku,
+            line.name,
+            line.category,
+        ]
 
 
 def shopify(lines: Iterable[OrderLine]) -> Iterator[list[object]]:
     """Shopify: what belongs to the order stands in its first line only."""
     yield [
-        *("Name", "Email", "Financial Status", "Paid at", "Created at", "Lineitem quantity", "Lineitem name"),
+        *(
+            "Name",
+            "Email",
+            "Financial Status",
+            "Paid at",
+            "Created at",
+            "Lineitem quantity",
+            "Lineitem name",
+        ),
         *("Lineitem price", "Lineitem sku", "Billing Name", "Id"),
     ]
     for line in lines:
@@ -63,23 +81,49 @@ def shopify(lines: Iterable[OrderLine]) -> Iterator[list[object]]:
 def woocommerce(lines: Iterable[OrderLine]) -> Iterator[list[object]]:
     """WooCommerce with its usual export extension."""
     yield [
-        *("Order Number", "Order Status", "Order Date", "Email (Billing)", "SKU", "Item #", "Item Name"),
+        *(
+            "Order Number",
+            "Order Status",
+            "Order Date",
+            "Email (Billing)",
+            "SKU",
+            "Item #",
+            "Item Name",
+        ),
         *("Quantity (- Refund)", "Item Cost", "Category"),
     ]
     for line in lines:
         time, customer = line.time.strftime("%Y-%m-%d %H:%M"), f"{line.customer}@example.org"
-        yield [line.order, "Completed", time, customer, line.sku, line.line, line.name, 1, 4, line.category]
+        yield [
+            line.order,
+            "Completed",
+            time,
+            customer,
+            line.sku,
+            line.line,
+            line.name,
+            1,
+            4,
+            line.category,
+        ]
 
 
 def german_erp(lines: Iterable[OrderLine]) -> Iterator[list[object]]:
     """A German merchandise management system: semicolons, days before months, decimal commas."""
     yield [
-        *("Belegnummer", "Belegdatum", "Kundennummer", "Filiale", "Artikelnummer", "Artikelbezeichnung"),
+        *(
+            "Belegnummer",
+            "Belegdatum",
+            "Kundennummer",
+            "Filiale",
+            "Artikelnummer",
+            "Artikelbezeichnung",
+        ),
         *("Warengruppe", "Menge", "Einzelpreis"),
     ]
     for line in lines:
         about = [line.order, line.time.strftime("%d.%m.%Y %H:%M"), line.customer, line.store]
-        yield [*about, line.sku, line.name, line.category, 1, "3,99"]
+        yield [*about, line.sku, line.name, line.category, "1,00", "3,99"]
 
 
 EXPORTS: dict[str, tuple[Callable[[Iterable[OrderLine]], Iterator[list[object]]], str]] = {

@@ -3,49 +3,58 @@
 import numpy as np
 import pytest
 
-from helpers.kernel_cases import Case, make_table
-from neatrec.models.embeddings.kernels import gpu, reference
-from neatrec.models.embeddings.kernels.arguments import Draws, KernelInput, KernelSettings, Shard, StepStats
-from neatrec.models.embeddings.kernels.dispatch import kernel
-from neatrec.models.embeddings.kernels.layout import Table
+from helpers.kernel_cases import MANY_USERS, Case, make_tables
+from neatrec.models.embeddings.kernels import gpu
+from neatrec.models.embeddings.kernels.arguments import (
+    Draws,
+    KernelInput,
+    KernelSettings,
+    StepStats,
+    TrainingVisit,
+)
+from neatrec.models.embeddings.kernels.dispatch import kernel, training_device
 
 TROUBLE = gpu.unavailable_reason()
 needs_gpu = pytest.mark.skipif(TROUBLE is not None, reason=f"needs a GPU: {TROUBLE}")
-MANY_USERS = 100_000
 
 
-def large_tables(case: Case, items: int, dim: int) -> tuple[Table, ...]:
-    """So many users that none is drawn twice in a basket."""
-    sizes = [MANY_USERS if name == "users" else items for name in case.tables]
-    return tuple(make_table(size, dim, seed=n) for n, size in enumerate(sizes))
+def train_on_gpu(case: Case, data: KernelInput, epochs: int = 1) -> StepStats:
+    """Train the tables of `data`, which lie on the host, and return the stats of the last epoch."""
+    device, units = training_device("gpu"), len(data.visit.start)
+    there = device.put(data)
+    for epoch in range(epochs):
+        stats = kernel(case.name, "gpu")(there._replace(done=epoch * units), 0, units, 1)
+    device.get(there.tables, data.tables)
+    return stats
 
 
-def one_by_one(
-    case: Case, device: str, tables: tuple[Table, ...], shard: Shard, draws: Draws, settings: KernelSettings
-) -> StepStats:
+def one_by_one(case: Case, data: KernelInput) -> StepStats:
     """Train on one unit after the other, as the reference does: no two units are ever under way together."""
-    function = kernel(case.name, device)
-    total = StepStats(0, 0.0, 0)
-    units = len(shard.start)
+    device, units = training_device("gpu"), len(data.visit.start)
+    there, total = device.put(data), StepStats(0, 0.0, 0)
     for unit in range(units):
-        rate = settings.rate_at(unit, 0, units)
-        data = KernelInput(tables, shard, draws, settings._replace(rate=rate, last_rate=rate))
-        seen = function(data, unit, unit + 1, 1)
-        total = StepStats(total.pairs + seen.pairs, total.loss + seen.loss, total.active + seen.active)
+        rate = data.settings.rate_at(unit, 0, units)
+        call = there._replace(settings=data.settings._replace(rate=rate, last_rate=rate), done=unit)
+        seen = kernel(case.name, "gpu")(call, unit, unit + 1, 1)
+        total = StepStats(*(a + b for a, b in zip(total, seen, strict=True)))
+    device.get(there.tables, data.tables)
     return total
 
 
-def assert_equal_to_the_reference(case: Case, shard: Shard, draws: Draws, settings: KernelSettings) -> None:
+def assert_equal_to_the_reference(
+    case: Case, visit: TrainingVisit, draws: Draws, settings: KernelSettings
+) -> None:
     """Tables and stats of the GPU, unit by unit, against the reference."""
-    items = len(shard.category)
-    wanted = large_tables(case, items, settings.dim)
-    found = tuple(table.copy() for table in wanted)
-    stats = one_by_one(case, "gpu", found, shard, draws, settings)
-    seen = getattr(reference, case.name)(
-        KernelInput(wanted, shard, draws, settings._replace(block=1)), 0, len(shard.start)
+    wanted, found = (
+        KernelInput(
+            make_tables(case, len(visit.category), settings.dim, MANY_USERS), visit, draws, settings
+        )
+        for _ in range(2)
     )
+    stats = one_by_one(case, found)
+    seen = kernel(case.name, "reference")(wanted, 0, len(visit.start), 1)
     assert stats.pairs == seen.pairs
     assert stats.active == seen.active
     assert stats.loss == pytest.approx(seen.loss, rel=1e-4, abs=1e-6)
-    for one, other in zip(found, wanted, strict=True):
+    for one, other in zip(found.tables, wanted.tables, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=5e-5)

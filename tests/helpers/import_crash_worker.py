@@ -1,4 +1,4 @@
-"""Imports again and again into a basket store, printing what it is about to do, until it is killed.
+"""Imports again and again into a folder of orders, printing what it is about to do, until it is killed.
 
 Run as a script it imports everything once and then forks a child for each line "STORE VERSION append|replace" that
 comes in; the child prints its process id and the phases it goes through.
@@ -8,10 +8,14 @@ import os
 from pathlib import Path
 
 from helpers.crash_worker import announce, say, serve
-from neatrec.io import basket_store
-from neatrec.io.basket_store import import_baskets
+from neatrec.io import orders_folder
+from neatrec.io.orders_folder import import_orders
 
-PHASES = ("read", "lines", "items", "keep", "manifest", "rename")
+PHASES = {
+    "append": ("read", "part", "sync", "rename"),
+    "replace": ("read", "link", "part", "sync", "rename", "exchange", "remove"),
+}
+"""What an import does, by the way in which it adds orders."""
 HEADER = "order_id,sku,position"
 
 
@@ -24,7 +28,7 @@ def rows_of(version: int, way: str) -> list[str]:
 
 
 def rows_after(version: int, way: str) -> list[str]:
-    """What the store holds after that many imports."""
+    """What the folder holds after that many imports."""
     rows = [row for number in range(1, version + 1) for row in rows_of(number, "append")]
     return rows + [f"{number},jam,3" for number in range(1, version) if way == "replace"]
 
@@ -33,16 +37,17 @@ def import_version(store: Path, version: int, way: str) -> None:
     """Import number `version`, from a file beside the store."""
     orders = store.with_name("orders.csv")
     orders.write_text("\n".join([HEADER, *rows_of(version, way), ""]))
-    import_baskets(orders, store, replace=way == "replace")
+    import_orders(orders, store, replace=way == "replace")
 
 
 def work(store: Path, version: int, way: str) -> None:
     """Import version after version into `store`."""
-    announce(basket_store, "_copy", "lines")
-    announce(basket_store, "_write_items", "items")
-    announce(basket_store, "_keep", "keep")
-    announce(basket_store, "_write_manifest", "manifest")
-    announce(os, "replace", "rename")
+    announce(orders_folder, "_write_part", "part")
+    announce(orders_folder, "sync_file", "sync")
+    announce(orders_folder, "exchange", "exchange")
+    announce(orders_folder, "remove", "remove")
+    announce(os, "link", "link")
+    announce(os, "rename", "rename")
     while True:
         version += 1
         say(f"read {version}")

@@ -1,4 +1,4 @@
-"""Small tables, shards and settings for the kernel tests; models compared bit by bit."""
+"""Small tables, visits and settings for the kernel tests; models compared bit by bit."""
 
 from typing import NamedTuple
 
@@ -6,10 +6,16 @@ import numpy as np
 
 from neatrec.models.base import Model
 from neatrec.models.embeddings.kernels import draws as kernel_draws
-from neatrec.models.embeddings.kernels import reference
-from neatrec.models.embeddings.kernels.arguments import Draws, KernelInput, KernelSettings, Shard, StepStats, units_of
+from neatrec.models.embeddings.kernels.arguments import (
+    Draws,
+    KernelInput,
+    KernelSettings,
+    StepStats,
+    TrainingVisit,
+    units_of,
+)
 from neatrec.models.embeddings.kernels.dispatch import kernel
-from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, VISITOR, Table, new_table, tail, vector
+from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, Table, new_table, tail, vector
 
 SETTINGS = KernelSettings(
     dim=10,
@@ -17,18 +23,15 @@ SETTINGS = KernelSettings(
     negatives=5,
     shared=True,
     margin=0.5,
-    logistic=False,
     rate=0.1,
     last_rate=0.05,
     variance_rate=0.3,
     low=-4.0,
     high=2.0,
-    block=0,
-    batch=0,
-    average=False,
 )
 EMPTY = np.zeros(0, dtype=np.uint64)
-USERS = 4
+USERS, MANY_USERS = 4, 100_000
+"""Users of the visits; rows of the users' table where none may be drawn twice in a basket."""
 
 
 class Case(NamedTuple):
@@ -36,8 +39,6 @@ class Case(NamedTuple):
 
     name: str
     tables: tuple[str, ...]
-    quick: bool = True
-    """Whether it has a quick way of its own."""
 
     @property
     def users(self) -> int:
@@ -49,42 +50,42 @@ CASES = {
     for case in (
         Case("neat", ("items",)),
         Case("item2vec", ("input", "output")),
-        Case("neat_bpr", ("items", "users"), quick=False),
-        Case("triple2vec", ("queries", "partners", "users"), quick=False),
+        Case("neat_bpr", ("items", "users")),
+        Case("triple2vec", ("queries", "partners", "users")),
     )
 }
 
 
-def make_shard(sizes: list[int], items: int, *, categories: int = 4, users: int = 0, seed: int = 0) -> Shard:
-    """Baskets of the given sizes without repeated items; category -1 for every fifth item."""
+def make_visit(
+    sizes: list[int], items: int, *, categories: int = 4, users: int = 0, seed: int = 0
+) -> TrainingVisit:
+    """Baskets of the given sizes without repeated items, in a random order; category -1 for every fifth item."""
     rng = np.random.default_rng(seed)
     lines = [rng.choice(items, size=size, replace=False) for size in sizes]
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     category = rng.integers(0, categories, size=items).astype(np.int32)
     category[::5] = -1
-    basket, start, stop = units_of(offsets)
-    return Shard(
-        items=np.concatenate(lines).astype(np.int32),
-        offsets=offsets,
-        number=rng.permutation(len(sizes)).astype(np.int64),
-        users=rng.integers(0, users, size=len(sizes)).astype(np.int32) if users else np.zeros(0, np.int32),
-        category=category,
-        basket=basket,
-        start=start,
-        stop=stop,
+    units = units_of(offsets)
+    order = rng.permutation(len(units[0]))
+    return TrainingVisit(
+        np.concatenate(lines).astype(np.int32),
+        offsets,
+        rng.integers(0, users, size=len(sizes) if users else 0).astype(np.int32),
+        category,
+        *(each[order] for each in units),
     )
 
 
-def make_draws(shard: Shard, *, observed: bool = False, seed: int = 7) -> Draws:
-    items = len(shard.category)
-    counts = np.bincount(shard.items, minlength=items) + 1.0
+def make_draws(visit: TrainingVisit, *, observed: bool = False, seed: int = 7) -> Draws:
+    items = len(visit.category)
+    counts = np.bincount(visit.items, minlength=items) + 1.0
     known, owned = EMPTY, EMPTY
     if observed:
         known = kernel_draws.new_filter(1000)
-        kernel_draws.add_pairs(known, shard.items, shard.offsets)
-        if len(shard.users):
+        kernel_draws.add_pairs(known, visit.items, visit.offsets)
+        if len(visit.users):
             owned = kernel_draws.new_filter(1000)
-            kernel_draws.add_owned(owned, shard.users, shard.items, shard.offsets)
+            kernel_draws.add_owned(owned, visit.users, visit.items, visit.offsets)
     return Draws(np.uint64(seed), kernel_draws.alias_table(counts**0.75), known, owned)
 
 
@@ -96,21 +97,25 @@ def make_table(rows: int, dim: int, *, seed: int = 1, scale: float = 0.5) -> Tab
     return table
 
 
-def make_tables(case: Case, items: int, dim: int) -> tuple[Table, ...]:
-    sizes = [USERS if name == "users" else items for name in case.tables]
+def make_tables(case: Case, items: int, dim: int, users: int = USERS) -> tuple[Table, ...]:
+    sizes = [users if name == "users" else items for name in case.tables]
     return tuple(make_table(size, dim, seed=n) for n, size in enumerate(sizes))
 
 
 def train(
-    case: Case, shard: Shard, draws: Draws, settings: KernelSettings, *, compiled: bool, threads: int = 1
+    case: Case,
+    visit: TrainingVisit,
+    draws: Draws,
+    settings: KernelSettings,
+    *,
+    device: str = "cpu",
+    threads: int = 1,
+    users: int = USERS,
 ) -> tuple[tuple[Table, ...], StepStats]:
-    """The tables and the stats after one pass, of the compiled kernel or of the reference."""
-    tables = make_tables(case, len(shard.category), settings.dim)
-    function = kernel(case.name) if compiled else getattr(reference, case.name)
-    stats = function(KernelInput(tables, shard, draws, settings), 0, len(shard.start), threads)
-    for table in tables:
-        tail(table, settings.dim, VISITOR)[:] = 0  # the quick kernels' own note
-    return tables, stats
+    """The tables and the stats after one pass on a device, or of the reference."""
+    tables = make_tables(case, len(visit.category), settings.dim, users)
+    data = KernelInput(tables, visit, draws, settings)
+    return tables, kernel(case.name, device)(data, 0, len(visit.start), threads)
 
 
 def assert_equal_arrays(one: Model, other: Model, *, users: bool = True) -> None:

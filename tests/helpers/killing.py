@@ -16,9 +16,16 @@ Worker = subprocess.Popen[str]
 def started(script: str) -> Iterator[Worker]:
     """The worker `script`, ready for orders."""
     folder = Path(script).parent
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder.parent), os.environ.get("PYTHONPATH", "")])}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(folder.parent), os.environ.get("PYTHONPATH", "")]),
+    }
     process = subprocess.Popen(
-        [sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        [sys.executable, script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
     )
     try:
         assert process.stdout.readline() == "ready\n"

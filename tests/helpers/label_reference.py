@@ -72,7 +72,12 @@ def expected_plainly(seen: Counter[Pair], baskets: Baskets, kind: str) -> np.nda
 def tests_plainly(seen: Counter[Pair], baskets: Baskets) -> int:
     items, category = len(baskets.catalog), baskets.catalog.category_of()
     first, second = margins_of(seen, items, directed=baskets.ordered)
-    pairs = [(q, v) for q in range(items) for v in range(items) if first[q] and second[v] and differ(category, q, v)]
+    pairs = [
+        (q, v)
+        for q in range(items)
+        for v in range(items)
+        if first[q] and second[v] and differ(category, q, v)
+    ]
     return len(pairs) if baskets.ordered else len(pairs) // 2
 
 
@@ -89,7 +94,9 @@ def calibrated_plainly(
     seen = records_plainly(baskets, min_basket, once=once)
     expected = expected_plainly(seen, baskets, kind)
     p = {pair: float(stats.poisson.sf(n - 1, expected[pair])) for pair, n in seen.items()}
-    return both_ways(discoveries_plainly(p, max(tests_plainly(seen, baskets), 1), level), baskets.ordered)
+    return both_ways(
+        discoveries_plainly(p, max(tests_plainly(seen, baskets), 1), level), baskets.ordered
+    )
 
 
 @st.composite
@@ -98,13 +105,22 @@ def shops(draw: st.DrawFn, *, users: bool = False) -> Baskets:
     items = draw(st.integers(2, 8))
     kinds = draw(
         st.lists(
-            st.tuples(st.lists(st.integers(0, items - 1), max_size=5, unique=True), st.integers(1, 30)), max_size=7
+            st.tuples(
+                st.lists(st.integers(0, items - 1), max_size=5, unique=True), st.integers(1, 30)
+            ),
+            max_size=7,
         )
     )
     contents = [[str(code) for code in basket] for basket, times in kinds for _ in range(times)]
-    categories = draw(st.lists(st.sampled_from(["x", "y", "z", None]), min_size=items, max_size=items))
+    categories = draw(
+        st.lists(st.sampled_from(["x", "y", "z", None]), min_size=items, max_size=items)
+    )
     catalog = Catalog.from_ids([str(code) for code in range(items)], categories=categories)
-    who = draw(st.lists(st.sampled_from("abcdefgh"), min_size=len(contents), max_size=len(contents))) if users else None
+    who = (
+        draw(st.lists(st.sampled_from("abcdefgh"), min_size=len(contents), max_size=len(contents)))
+        if users
+        else None
+    )
     return Baskets.from_lists(contents, ordered=draw(st.booleans()), catalog=catalog, users=who)
 
 

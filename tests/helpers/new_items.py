@@ -17,9 +17,13 @@ def shop_with_new_items(categories: bool = False) -> Baskets:
     kinds = ["".join(rng.choice(list("bcdfghklmnprst"), 5)) for _ in range(KINDS)]
     names = [f"{kind} {n}{chr(97 + n)}{chr(98 + n)}" for kind in kinds for n in range(PER_KIND)]
     ids = [str(code) for code in range(len(names))]
-    catalog = Catalog.from_ids(ids, names=names, categories=list(np.repeat(kinds, PER_KIND)) if categories else None)
+    catalog = Catalog.from_ids(
+        ids, names=names, categories=list(np.repeat(kinds, PER_KIND)) if categories else None
+    )
     lists = []
-    for pair, other, one, two in rng.integers(0, [KINDS // 2, KINDS, PER_KIND - 1, PER_KIND - 1], (6000, 4)):
+    for pair, other, one, two in rng.integers(
+        0, [KINDS // 2, KINDS, PER_KIND - 1, PER_KIND - 1], (6000, 4)
+    ):
         bought = (pair * PER_KIND + one, (pair + KINDS // 2) * PER_KIND + two, other * PER_KIND)
         lists.append(list(dict.fromkeys(str(code) for code in bought)))
     return Baskets.from_lists(lists, catalog=catalog)

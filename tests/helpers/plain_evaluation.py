@@ -22,7 +22,9 @@ def hit_rate(scores: Mapping[int, float], item: int, k: int) -> float:
 
 
 def ndcg(scores: Mapping[int, float], item: int, k: int) -> float:
-    return mean([1 / math.log2(1 + rank) if rank <= k else 0.0 for rank in possible_ranks(scores, item)])
+    return mean(
+        [1 / math.log2(1 + rank) if rank <= k else 0.0 for rank in possible_ranks(scores, item)]
+    )
 
 
 def reciprocal_rank(scores: Mapping[int, float], item: int) -> float:
@@ -35,7 +37,9 @@ def best(scores: Mapping[int, float], top: int) -> list[int]:
     return ordered + [-1] * (top - len(ordered))
 
 
-def ceiling(labels: Mapping[int, Sequence[int]], candidates: Mapping[int, Sequence[int]], k: int) -> float:
+def ceiling(
+    labels: Mapping[int, Sequence[int]], candidates: Mapping[int, Sequence[int]], k: int
+) -> float:
     """labels, candidates: query -> items."""
     reached = sum(min(len(set(labels[q]) & set(candidates[q])), k) for q in labels)
     return reached / sum(len(items) for items in labels.values())

@@ -41,7 +41,9 @@ class PostgresServer:
 def programs() -> Path | None:
     """The folder of `initdb` and `postgres`; Debian keeps one per version."""
     found = [Path(path).resolve().parent for path in [shutil.which("initdb")] if path]
-    found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))[::-1]
+    found += sorted(
+        Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name)
+    )[::-1]
     return next((folder for folder in found if (folder / "postgres").exists()), None)
 
 
@@ -56,14 +58,30 @@ def running_postgres() -> Iterator[PostgresServer]:
         shutil.chown(folder, **as_user)
     (folder / "password").write_text(PASSWORD)
     (folder / "password").chmod(0o644)
-    how = [f"--username={USER}", f"--pwfile={folder}/password", "--auth-host=scram-sha-256", "--auth-local=trust"]
+    how = [
+        f"--username={USER}",
+        f"--pwfile={folder}/password",
+        "--auth-host=scram-sha-256",
+        "--auth-local=trust",
+    ]
     quick = ["--no-sync", "--encoding=UTF8", "--no-locale", f"--pgdata={folder}/data"]
-    subprocess.run([binaries / "initdb", *how, *quick], cwd=folder, check=True, capture_output=True, **as_user)
+    subprocess.run(
+        [binaries / "initdb", *how, *quick], cwd=folder, check=True, capture_output=True, **as_user
+    )
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     settings = [word for setting in (*CHEAP, *SMALL) for word in ("-c", setting)]
-    command = [binaries / "postgres", "-D", folder / "data", "-k", folder, "-p", str(port), *settings]
+    command = [
+        binaries / "postgres",
+        "-D",
+        folder / "data",
+        "-k",
+        folder,
+        "-p",
+        str(port),
+        *settings,
+    ]
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, **as_user)
     try:

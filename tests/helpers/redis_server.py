@@ -39,9 +39,17 @@ def running_redis() -> Iterator[RedisServer]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         made = RedisServer(probe.getsockname()[1])
-    settings = {"port": made.port, "bind": "127.0.0.1", "dir": folder, "requirepass": REDIS_PASSWORD, "save": ""}
+    settings = {
+        "port": made.port,
+        "bind": "127.0.0.1",
+        "dir": folder,
+        "requirepass": REDIS_PASSWORD,
+        "save": "",
+    }
     words = [str(word) for name, value in settings.items() for word in (f"--{name}", value)]
-    server = subprocess.Popen([program, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    server = subprocess.Popen(
+        [program, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         import redis
 

@@ -61,8 +61,12 @@ def _rows() -> tuple[tuple[str, str, str | None], ...]:
     for number, (one, aisle, other, other_aisle) in enumerate(PAIRS):
         rows += [(f"{100 + number}", one, aisle), (f"{200 + number}", other, other_aisle)]
     rows += [(item, f"Awkward {number}", "oddments") for number, item in enumerate(AWKWARD)]
-    rows += [(f"{300 + number}", f"Plain {number}", AISLES[number % 4]) for number in range(FILLERS)]
-    rows += [(f"{500 + number}", name, f"names {number % 4}") for number, name in enumerate(INJECTIONS)]
+    rows += [
+        (f"{300 + number}", f"Plain {number}", AISLES[number % 4]) for number in range(FILLERS)
+    ]
+    rows += [
+        (f"{500 + number}", name, f"names {number % 4}") for number, name in enumerate(INJECTIONS)
+    ]
     rows += [("900", "Oat Drink", "drinks"), ("901", "Mystery", None)]
     return tuple(rows)
 
@@ -71,7 +75,10 @@ def _rows() -> tuple[tuple[str, str, str | None], ...]:
 def shop_catalog() -> Catalog:
     rows = _rows()
     aisles = sorted({aisle for _, _, aisle in rows if aisle})
-    codes = [[-1, -1] if aisle is None else [0 if aisle < "m" else 1, aisles.index(aisle)] for _, _, aisle in rows]
+    codes = [
+        [-1, -1] if aisle is None else [0 if aisle < "m" else 1, aisles.index(aisle)]
+        for _, _, aisle in rows
+    ]
     return Catalog(
         string_array([item for item, _, _ in rows]),
         string_array([name for _, name, _ in rows]),
@@ -99,12 +106,21 @@ def shop_baskets(seed: int = 0, count: int = 1500) -> Baskets:
         baskets.append(list(dict.fromkeys(lines)))
     users = [f"user-{rng.integers(count // 3)}" for _ in range(count)]
     return Baskets.from_lists(
-        baskets, users=users, ids=[str(1000 + number) for number in range(count)], catalog=shop_catalog()
+        baskets,
+        users=users,
+        ids=[str(1000 + number) for number in range(count)],
+        catalog=shop_catalog(),
     )
 
 
 def write_bundle(
-    path: Path, *, seed: int = 0, count: int = 1500, model: str = "shrunk-lift", k: int = 100, **settings: object
+    path: Path,
+    *,
+    seed: int = 0,
+    count: int = 1500,
+    model: str = "shrunk-lift",
+    k: int = 100,
+    **settings: object,
 ) -> Path:
     """A bundle of the shop with its serving table."""
     baskets = shop_baskets(seed, count)

@@ -14,7 +14,9 @@ def records(baskets: Baskets) -> tuple[Array, Array]:
     """Keys (query * items + item) and cart distances of all directed pairs of all baskets."""
     keys, distances = [], []
     for size in np.unique(baskets.sizes):
-        rows = baskets.items[baskets.offsets[:-1][baskets.sizes == size][:, None] + np.arange(size)].astype(np.int64)
+        rows = baskets.items[
+            baskets.offsets[:-1][baskets.sizes == size][:, None] + np.arange(size)
+        ].astype(np.int64)
         first, second = np.triu_indices(size, 1)
         keys.append((rows[:, first] * len(baskets.catalog) + rows[:, second]).ravel())
         distances.append(np.tile(second - first, len(rows)))
@@ -29,7 +31,9 @@ def _all_counts(baskets: Baskets) -> tuple[Array, Array]:
 def directed_counts(baskets: Baskets, query: npt.ArrayLike, item: npt.ArrayLike) -> Array:
     """How often `query` went into a cart before `item`, for each pair."""
     seen, count = _all_counts(baskets)
-    wanted = np.asarray(query, dtype=np.int64) * len(baskets.catalog) + np.asarray(item, dtype=np.int64)
+    wanted = np.asarray(query, dtype=np.int64) * len(baskets.catalog) + np.asarray(
+        item, dtype=np.int64
+    )
     place = np.minimum(np.searchsorted(seen, wanted), len(seen) - 1)
     return np.where(seen[place] == wanted, count[place], 0)
 
@@ -54,4 +58,7 @@ def pooled_lift(
     baskets: Baskets, query: npt.ArrayLike, item: npt.ArrayLike, strata: npt.ArrayLike | None = None
 ) -> float:
     """Observed over expected, summed over all given pairs."""
-    return float(directed_counts(baskets, query, item).sum() / expected_counts(baskets, query, item, strata).sum())
+    return float(
+        directed_counts(baskets, query, item).sum()
+        / expected_counts(baskets, query, item, strata).sum()
+    )

@@ -7,14 +7,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-NAMES = ["Beef Hot Dogs", "Classic Hot Dog Buns", "Banana", "Large Lemon", *(f"Thing {number}" for number in range(33))]
+NAMES = [
+    "Beef Hot Dogs",
+    "Classic Hot Dog Buns",
+    "Banana",
+    "Large Lemon",
+    *(f"Thing {number}" for number in range(33)),
+]
 NAMES += ["Whole Milk", "Cereal", "Organic Tortilla Chips"]
 IDS = [*range(1, 38), 4210, 20955, 35561]
 """Products of the paper's examples among others, the three of its case study with their own numbers."""
 
 
 def write_instacart(
-    folder: Path, *, prior: bool = False, orders: int = 3000, change: Callable[[list[int]], list[int]] = list
+    folder: Path,
+    *,
+    prior: bool = False,
+    orders: int = 3000,
+    change: Callable[[list[int]], list[int]] = list,
 ) -> Path:
     """A folder in the official layout: product 2i goes with product 2i + 1, and some are popular."""
     folder.mkdir()
@@ -28,7 +38,9 @@ def write_instacart(
         noise = rng.choice(products, size=5, replace=False, p=weights / weights.sum()).tolist()
         basket = change([pair, pair + 1, *(item for item in noise if item not in (pair, pair + 1))])
         lines += [(order, IDS[item], place + 1) for place, item in enumerate(basket)]
-        order_rows.append((order, order % 700, "prior" if prior and order <= orders // 2 else "train"))
+        order_rows.append(
+            (order, order % 700, "prior" if prior and order <= orders // 2 else "train")
+        )
     for name in ("prior", "train"):
         of_set = {order for order, _, eval_set in order_rows if eval_set == name}
         kept = [line for line in lines if line[0] in of_set]
@@ -48,7 +60,10 @@ def write_instacart(
             "aisle_id": products % 8 + 1,
             "department_id": products % 2 + 1,
         },
-        "aisles": {"aisle_id": np.arange(8) + 1, "aisle": [f"aisle {number}" for number in range(8)]},
+        "aisles": {
+            "aisle_id": np.arange(8) + 1,
+            "aisle": [f"aisle {number}" for number in range(8)],
+        },
         "departments": {"department_id": [1, 2], "department": ["produce", "snacks"]},
     }
     for name, content in tables.items():

@@ -9,8 +9,7 @@ import numpy as np
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.data.splits import half
-from neatrec.labels.audit import audit_labels
-from neatrec.leaderboard.run import LeaderboardOptions, LeaderboardResult, run_leaderboard
+from neatrec.leaderboard.run import Leaderboard, LeaderboardOptions, run_leaderboard
 
 INJECTIONS = (
     "<script>alert(1)</script>",
@@ -44,8 +43,12 @@ def small_baskets(seed: int = 0, baskets: int = 3000) -> Baskets:
     """Item 2i goes with item 2i + 1, for the first half of the items; popular noise beside."""
     rng = np.random.default_rng(seed)
     ids = [f"i{code}" for code in range(ITEMS)]
-    names = [INJECTIONS[code] if code < len(INJECTIONS) else f"Item {code}" for code in range(ITEMS)]
-    catalog = Catalog.from_ids(ids, names=names, categories=[f"shelf {code % 12}" for code in range(ITEMS)])
+    names = [
+        INJECTIONS[code] if code < len(INJECTIONS) else f"Item {code}" for code in range(ITEMS)
+    ]
+    catalog = Catalog.from_ids(
+        ids, names=names, categories=[f"shelf {code % 12}" for code in range(ITEMS)]
+    )
     popularity = 1 / np.arange(1, ITEMS + 1) ** 0.6
     popularity /= popularity.sum()
     lists = []
@@ -54,23 +57,23 @@ def small_baskets(seed: int = 0, baskets: int = 3000) -> Baskets:
         pair = int(rng.integers(0, ITEMS // 4))
         planted = [2 * pair, 2 * pair + 1] if rng.random() < 0.7 else []
         lists.append([ids[code] for code in [*planted, *(c for c in noise if c not in planted)]])
-    return Baskets.from_lists(lists, catalog=catalog, users=[f"u{number % 500}" for number in range(baskets)])
+    return Baskets.from_lists(
+        lists, catalog=catalog, users=[f"u{number % 500}" for number in range(baskets)]
+    )
 
 
 @cache
-def small_result(seeds: int = 1, protocol: str = "calibrated") -> LeaderboardResult:
+def small_result(seeds: int = 1, protocol: str = "calibrated") -> Leaderboard:
     split = half(small_baskets())
     options = replace(QUICK, protocol=protocol, seeds=seeds)
     return run_leaderboard(split.train, split.test, MODELS, options, split={"method": "half"})
 
 
-def write_small_report(out: Path) -> LeaderboardResult:
-    """A whole report in `out`, audit included."""
-    from neatrec.leaderboard.report import find_pairs, write_report
+def write_small_report(out: Path) -> Leaderboard:
+    """A report in `out`."""
+    from neatrec.report.make import write_report
+    from neatrec.report.summary import find_pairs
 
     result = small_result()
-    audit = audit_labels(half(small_baskets()).test, null_rounds=1, cases=8)
-    goal = ("balanced", "The default.")
-    found = find_pairs(small_baskets())
-    write_report(result, out, source="a small <b>shop</b>", audit=audit, found=found, goal=goal)
+    write_report(result, find_pairs(small_baskets()), out, source="a small <b>shop</b>")
     return result

@@ -7,7 +7,14 @@ import numpy as np
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog, string_array
 
-PARTNERS = {"bread": "butter", "pasta": "pesto", "tea": "biscuits", "chips": "salsa", "soap": "sponge", "corn": "lime"}
+PARTNERS = {
+    "bread": "butter",
+    "pasta": "pesto",
+    "tea": "biscuits",
+    "chips": "salsa",
+    "soap": "sponge",
+    "corn": "lime",
+}
 FILLERS = ("apple", "banana", "cherry", "water", "cola", "juice", "rice", "beans")
 CATEGORIES = {
     "bread": ("food", "bakery"),
@@ -40,7 +47,9 @@ def toy_catalog() -> Catalog:
     names = [*sorted(CATEGORIES), "mystery"]
     paths = [CATEGORIES.get(name) for name in names]
     levels = [tuple(sorted({path[level] for path in paths if path})) for level in (0, 1)]
-    codes = [[-1, -1] if path is None else [levels[i].index(path[i]) for i in (0, 1)] for path in paths]
+    codes = [
+        [-1, -1] if path is None else [levels[i].index(path[i]) for i in (0, 1)] for path in paths
+    ]
     tea = names.index("tea")
     return Catalog(
         string_array([f"{100 + 7 * i}" for i in range(len(names))]),

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from neatrec.cooccurrence.strata import default_strata, strata_words
 from neatrec.errors import InputError, ParameterError, SourceError
 from neatrec.io import SourceOptions, read_baskets
-from neatrec.io.columns import guess, guess_category, nearest
-from neatrec.io.options import bad_rows_allowed, microseconds
-from neatrec.io.tables import quoted
+from neatrec.io.database import open_database
 
 
 def write(path: Path, text: str) -> Path:
@@ -21,7 +20,9 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def test_columns_with_usual_names_are_found_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_columns_with_usual_names_are_found_and_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = write(
         tmp_path / "o.csv",
         "InvoiceNo,StockCode,Description,Quantity,InvoiceDate,CustomerID\n"
@@ -30,7 +31,9 @@ def test_columns_with_usual_names_are_found_and_said(tmp_path: Path, caplog: pyt
     )
     with caplog.at_level(logging.INFO, "neatrec"):
         baskets = read_baskets(path)
-    assert "basket = InvoiceNo, item = StockCode, user = CustomerID, time = InvoiceDate" in caplog.text
+    assert (
+        "basket = InvoiceNo, item = StockCode, user = CustomerID, time = InvoiceDate" in caplog.text
+    )
     assert baskets.ids.to_pylist() == ["a", "c"]
     assert not baskets.ordered
     assert baskets.dropped == {"returns": 1}
@@ -39,9 +42,15 @@ def test_columns_with_usual_names_are_found_and_said(tmp_path: Path, caplog: pyt
 
 def test_a_store_is_read_for_the_strata_unless_a_basket_has_two(tmp_path: Path, caplog) -> None:
     lines = "order_id,sku,Store ID\n1,tea,north\n1,milk,north\n2,tea,south\n"
-    assert read_baskets(write(tmp_path / "one.csv", lines)).attributes["Store ID"].names == ("north", "south")
+    assert read_baskets(write(tmp_path / "one.csv", lines)).attributes["Store ID"].names == (
+        "north",
+        "south",
+    )
     many = "order_id,sku,Store ID\n" + "".join(f"{n},tea,{n % 2}\n" for n in range(800))
-    assert default_strata(read_baskets(write(tmp_path / "many.csv", many))) == ("basket_size", "Store ID")
+    assert default_strata(read_baskets(write(tmp_path / "many.csv", many))) == (
+        "basket_size",
+        "Store ID",
+    )
     mixed = write(tmp_path / "two.csv", f"{lines}2,milk,north\n")
     assert read_baskets(mixed).attributes == {}
     assert "column 'Store ID' has two values in some baskets: it is not read" in caplog.text
@@ -49,23 +58,35 @@ def test_a_store_is_read_for_the_strata_unless_a_basket_has_two(tmp_path: Path, 
         read_baskets(mixed, attributes=("Store ID",))
 
 
-def test_nothing_is_guessed_once_basket_and_item_are_named(tmp_path: Path) -> None:
-    path = write(tmp_path / "o.csv", "order_id,sku,position,quantity,user_id\n1,tea,2,-1,7\n1,milk,1,1,7\n")
-    baskets = read_baskets(path, basket="order_id", item="sku")
-    assert (baskets.lines, baskets.ordered, baskets.users) == (2, False, None)
+def test_naming_some_columns_does_not_end_the_guessing_of_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    header = "order_id,sku,position,quantity,user_id,date,store"
+    path = write(
+        tmp_path / "o.csv", f"{header}\n1,tea,2,-1,7,2024-01-31,a\n1,milk,1,1,7,2024-01-31,a\n"
+    )
+    named = {"basket": "order_id", "item": "sku"}
+    with caplog.at_level(logging.INFO, "neatrec"):
+        baskets = read_baskets(path, **named)
+    assert "columns: user = user_id, position = position, time = date" in caplog.text
+    assert (baskets.lines, baskets.ordered) == (1, True)
+    assert baskets.user_ids.to_pylist() == ["7"]
+    assert list(baskets.attributes) == ["store"]
+    off = read_baskets(path, **named, quantity="none", position="none", time="none", user="none")
+    assert (off.lines, off.ordered, off.users, off.times) == (2, False, None, None)
+
+
+def test_a_column_that_is_named_plays_no_second_role(tmp_path: Path) -> None:
+    path = write(tmp_path / "o.csv", "order_id,sku,date\n1,tea,a\n1,milk,a\n")
+    assert read_baskets(path, category="date").times is None
 
 
 def test_a_guess_needs_a_name_that_can_hardly_mean_anything_else() -> None:
-    assert guess("position", ["line_number", "line_no"]) is None
-    assert guess("group", ["product_group"]) is None
-    assert guess("basket", ["Order-ID", "x"]) == "Order-ID"
-    assert guess_category(["aisle", "x", "Department"]) == ("Department", "aisle")
-
-
-def test_a_wrong_column_gets_the_nearest_one_and_the_flags() -> None:
-    assert nearest("ordrid", "basket", ["sku", "order_id"]) == "order_id"
-    assert nearest("artikel", "item", ["sku", "order_id"]) == "sku"
-    assert nearest("artikel", "item", ["a", "b"]) is None
+    lines = {"order_id": [1, 1], "sku": [2, 3], "line_number": [1, 2], "product_group": ["a", "a"]}
+    baskets = read_baskets(pa.table(lines))
+    assert (baskets.ordered, baskets.catalog.ids.to_pylist()) == (False, ["2", "3"])
+    levels = {"aisle": ["a", "b"], "x": ["c", "d"], "Department": ["e", "f"]}
+    assert read_baskets(pa.table(lines | levels)).catalog.levels == ("Department", "aisle")
 
 
 SHOPIFY = (
@@ -118,7 +139,9 @@ def test_known_exports_are_recognised_by_their_headers(tmp_path: Path, export: s
         baskets = read_baskets(write(tmp_path / "o.csv", text))
     assert f"{export}, columns: basket = " in caplog.text
     found = {
-        str(baskets.ids[b]): sorted(baskets.catalog.id(i) for i in baskets.items[slice(*baskets.offsets[b : b + 2])])
+        str(baskets.ids[b]): sorted(
+            baskets.catalog.id(i) for i in baskets.items[slice(*baskets.offsets[b : b + 2])]
+        )
         for b in range(len(baskets))
     }
     assert found == contents
@@ -135,18 +158,13 @@ def test_known_exports_are_recognised_by_their_headers(tmp_path: Path, export: s
             "7;t;Tee;1;31.01.2024;3;Heißes;1",
         ),
         (
-            "Numéro commande,Référence,Désignation,Quantité,Date commande,Client,Catégorie",
-            "7,t,Thé,1,31/01/2024,3,Chaud",
+            "Order Number,SKU,Product Name,Quantity,Order Date,Customer ID,Category",
+            "7,t,Tea,1,2024-01-31,3,Hot",
         ),
-        (
-            "Nº pedido,Código producto,Nombre producto,Cantidad,Fecha pedido,Cliente,Categoría",
-            "7,t,Té,1,31/01/2024,3,Caliente",
-        ),
-        ("Order Number,SKU,Product Name,Quantity,Order Date,Customer ID,Category", "7,t,Tea,1,2024-01-31,3,Hot"),
     ],
-    ids=["German", "French", "Spanish", "English"],
+    ids=["German", "English"],
 )
-def test_usual_names_in_four_languages(tmp_path: Path, head: str, row: str) -> None:
+def test_usual_names_in_two_languages(tmp_path: Path, head: str, row: str) -> None:
     baskets = read_baskets(write(tmp_path / "o.csv", f"{head}\n{row}\n"))
     assert baskets.ids.to_pylist() == ["7"]
     assert baskets.catalog.ids.to_pylist() == ["t"]
@@ -157,29 +175,56 @@ def test_usual_names_in_four_languages(tmp_path: Path, head: str, row: str) -> N
     assert not baskets.ordered  # a German "Position" numbers the lines of a document
 
 
-@pytest.mark.parametrize("column", ["storeId", "Shop", "Filiale", "Markt-Nr.", "magasin", "Numéro magasin", "Tienda"])
-def test_a_store_is_a_stratum_in_four_languages(column: str) -> None:
+@pytest.mark.parametrize("column", ["storeId", "Shop", "Filiale", "Markt-Nr."])
+def test_a_store_is_a_stratum_in_two_languages(column: str) -> None:
     orders = list(range(600))
-    table = pa.table({"order_id": orders, "sku": ["tea"] * 600, column: [f"store {order % 3}" for order in orders]})
+    table = pa.table(
+        {
+            "order_id": orders,
+            "sku": ["tea"] * 600,
+            column: [f"store {order % 3}" for order in orders],
+        }
+    )
     baskets = read_baskets(table)
     assert len(baskets.attributes[column].names) == 3
     assert default_strata(baskets) == ("basket_size", column)
-    assert strata_words([column]).endswith("Seasons could not be ruled out as the reason of a pair.")
+    assert strata_words([column]).endswith(
+        "Seasons could not be ruled out as the reason of a pair."
+    )
 
 
-def test_unused_columns_that_may_help_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = write(tmp_path / "o.csv", "order_id,sku,shelf,added,price,channel\n1,tea,hot,2,4.00,web\n")
+def test_unused_columns_that_may_help_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write(
+        tmp_path / "o.csv", "order_id,sku,shelf,added,price,channel\n1,tea,hot,2,4.00,web\n"
+    )
     with caplog.at_level(logging.INFO, "neatrec"):
         read_baskets(path)
-        assert "unused columns that may help: shelf (category?), added (position?), channel (strata?)" in caplog.text
+        assert (
+            "unused columns that may help: shelf (category?), added (position?), channel (strata?)"
+            in caplog.text
+        )
         caplog.clear()
-        read_baskets(path, basket="order_id", item="sku", category="shelf", position="added", attributes="channel")
+        read_baskets(
+            path,
+            basket="order_id",
+            item="sku",
+            category="shelf",
+            position="added",
+            attributes="channel",
+        )
     assert "may help" not in caplog.text
 
 
 def test_a_file_with_one_basket_per_line_is_read_as_such(tmp_path: Path) -> None:
-    path = write(tmp_path / "o.csv", "citrus fruit,bread\nyogurt\nmilk,bread,yogurt,milk\n\nsalt,bread,oil,tea\n")
-    with pytest.raises(SourceError, match=r"different numbers of fields.*a list of items, say --basket-per-line"):
+    path = write(
+        tmp_path / "o.csv",
+        "citrus fruit,bread\nyogurt\nmilk,bread,yogurt,milk\n\nsalt,bread,oil,tea\n",
+    )
+    with pytest.raises(
+        SourceError, match=r"different numbers of fields.*a list of items, use --basket-per-line"
+    ):
         read_baskets(path)
     baskets = read_baskets(path, basket_per_line=True)
     assert baskets.ids.to_pylist() == ["1", "2", "3", "5"]
@@ -192,7 +237,9 @@ def test_a_file_with_one_basket_per_line_is_read_as_such(tmp_path: Path) -> None
     write(tmp_path / "p.csv", "salt;tea\n")
     both = read_baskets(str(tmp_path / "*.csv"), basket_per_line=True)
     assert both.ids.to_pylist() == ["o.csv:1", "o.csv:2", "o.csv:3", "o.csv:5", "p.csv:1"]
-    with pytest.raises(ParameterError, match="`basket_per_line` must be given without `basket` and `item`"):
+    with pytest.raises(
+        ParameterError, match="`basket_per_line` must be given without `basket` and `item`"
+    ):
         read_baskets(path, basket_per_line=True, item="x")
 
 
@@ -208,7 +255,9 @@ def test_a_table_of_too_many_columns_is_refused_by_its_header(tmp_path: Path) ->
 
 
 def test_an_unknown_option_is_an_error_with_a_suggestion() -> None:
-    with pytest.raises(ParameterError, match=r"`keyword argument` must be one of .*got 'baskets'.*mean 'basket'"):
+    with pytest.raises(
+        ParameterError, match=r"`keyword argument` must be one of .*got 'baskets'.*mean 'basket'"
+    ):
         read_baskets("x.csv", baskets="order_id")
 
 
@@ -236,28 +285,24 @@ def test_options_take_text_for_tuples_and_paths() -> None:
     options = SourceOptions(category="aisle", catalog="c.csv", max_bad_rows="0")
     assert options.category == ("aisle",)
     assert options.catalog == Path("c.csv")
-    assert options.given() == {"category": ("aisle",), "catalog": Path("c.csv"), "max_bad_rows": "0"}
+    assert options.given() == {
+        "category": ("aisle",),
+        "catalog": Path("c.csv"),
+        "max_bad_rows": "0",
+    }
     assert not SourceOptions().given()
 
 
-def test_moments_and_shares_are_read_exactly() -> None:
-    assert microseconds("since", "1970-01-01T01:00:00+01:00") == 0
-    assert microseconds("since", "1969-12-31T23:59:59.999999") == -1
-    assert [bad_rows_allowed("0.1%", n) for n in (999, 1000, 2500)] == [0, 1, 2]
-
-
-def test_an_identifier_cannot_leave_its_quotes() -> None:
-    import duckdb
-
-    for name in ['a"b', '"; DROP TABLE x; --', "a''b", 'x" AS y, "z', "naïve \U0001f600", " ", "SELECT"]:
-        found = duckdb.sql(f"SELECT 1 AS {quoted(name)}").columns
-        assert found == [name]
-
-
 def test_names_from_data_never_become_sql(tmp_path: Path) -> None:
+    for name in ('a"b', "a''b", 'x" AS y, "z', "naïve \U0001f600", " ", "SELECT", "lambda"):
+        table = pa.table({"order_id": [1, 1], name: ["tea", "milk"]})
+        pq.write_table(table, tmp_path / "o.parquet")
+        assert read_baskets(tmp_path / "o.parquet", item=name).lines == 2
     nasty = '"); DROP TABLE line; --'
     path = tmp_path / "o.csv"
-    path.write_text('order_id,"""); DROP TABLE line; --",store\n1,\'; DROP TABLE line; --,"x\'y"\n1,tea,"x\'y"\n')
+    path.write_text(
+        'order_id,"""); DROP TABLE line; --",store\n1,\'; DROP TABLE line; --,"x\'y"\n1,tea,"x\'y"\n'
+    )
     baskets = read_baskets(path, basket="order_id", item=nasty, attributes=("store",))
     assert baskets.catalog.ids.to_pylist() == ["'; DROP TABLE line; --", "tea"]
     assert baskets.attributes["store"].names == ("x'y",)
@@ -282,23 +327,14 @@ def test_a_glob_takes_what_it_matches_and_a_folder_its_parts(tmp_path: Path) -> 
 
 
 def test_no_other_file_can_be_read_by_the_database(tmp_path: Path) -> None:
-    from neatrec.io.duckdb_session import session
-    from neatrec.io.files import open_file
-    from neatrec.io.tables import open_table
-
-    path = write(tmp_path / "o.csv", "order_id,sku\n1,tea\n")
+    secret = write(tmp_path / "secret.csv", "a\n1\n")
     work = tmp_path / "work"
     work.mkdir()
-    table = open_table(open_file(path), work)
-    assert table is not None
-    secret = write(tmp_path / "secret.csv", "a\n1\n")
-    import duckdb
-
-    with session([str(table.path)], work.resolve()) as connection:
-        with pytest.raises(duckdb.Error, match="Cannot access file"):
-            connection.execute("SELECT * FROM read_csv(?)", [str(secret)])
-        with pytest.raises(duckdb.Error, match="locked"):
-            connection.execute("SET enable_external_access = true")
+    with open_database(work.resolve(), [], "orders") as database:
+        with pytest.raises(SourceError, match="Cannot access file"):
+            database.execute("SELECT * FROM read_csv(?)", [str(secret)])
+        with pytest.raises(SourceError, match="Cannot enable external access"):
+            database.execute("SET enable_external_access = true")
 
 
 def test_a_position_must_come_from_somewhere(tmp_path: Path) -> None:

@@ -4,12 +4,10 @@ import gzip
 import json
 import logging
 import socket
-import sqlite3
 import time
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,11 +17,16 @@ from helpers.full_disk import no_file_larger_than
 from helpers.postgres import PASSWORD, USER, PostgresServer
 from neatrec.cli.main import exit_code_of
 from neatrec.data.baskets import Baskets
-from neatrec.errors import InputError, MissingDependencyError, ParameterError, ResourceError, SourceError
+from neatrec.errors import (
+    InputError,
+    MissingDependencyError,
+    ParameterError,
+    ResourceError,
+    SourceError,
+)
 from neatrec.io import SourceOptions, read_baskets, read_source_toml
 from neatrec.io.addresses import parse_address
-from neatrec.io.basket_store import import_baskets
-from neatrec.io.databases import own_words
+from neatrec.io.orders_folder import import_orders
 from neatrec.io.read import resolve_options
 
 ROWS = [
@@ -57,22 +60,9 @@ def write_parquet(path: Path) -> None:
     pq.write_table(ORDERS, path)
 
 
-def write_sqlite(path: Path) -> None:
-    with sqlite3.connect(path) as connection:
-        connection.execute(CREATE.format(whole="INTEGER", moment="TEXT"))
-        connection.executemany("INSERT INTO orders VALUES (?, ?, ?, ?, ?, ?, ?, ?)", ROWS)
-    connection.close()
-
-
-def write_duckdb(path: Path) -> None:
-    with duckdb.connect(str(path)) as connection:
-        connection.register("given", ORDERS)
-        connection.execute("CREATE TABLE orders AS SELECT * FROM given")
-
-
 def write_json(path: Path) -> None:
     lines = "".join(json.dumps(row) + "\n" for row in as_objects()).encode()
-    path.write_bytes(gzip.compress(lines) if path.suffix == ".gz" else lines)
+    path.write_bytes(gzip.compress(lines, mtime=0) if path.suffix == ".gz" else lines)
 
 
 def write_json_list(path: Path) -> None:
@@ -95,8 +85,6 @@ def arrow_stream() -> bytes:
 FILES = {
     "orders.csv": write_csv,
     "orders.parquet": write_parquet,
-    "orders.sqlite": write_sqlite,
-    "orders.duckdb": write_duckdb,
     "orders.jsonl": write_json,
     "orders.ndjson.gz": write_json,
     "orders.json": write_json_list,
@@ -115,7 +103,8 @@ def shop(postgres_server: PostgresServer) -> PostgresServer:
     """The same orders in a database `shop`, among other tables."""
     postgres_server.execute("CREATE DATABASE shop")
     values = ", ".join(
-        "(" + ", ".join("NULL" if value is None else f"'{value}'" for value in row) + ")" for row in ROWS
+        "(" + ", ".join("NULL" if value is None else f"'{value}'" for value in row) + ")"
+        for row in ROWS
     )
     postgres_server.execute(
         CREATE.format(whole="BIGINT", moment="TIMESTAMP"),
@@ -142,8 +131,12 @@ def test_one_hash_from_every_kind_of_file(name: str, tmp_path: Path, expected: B
     assert found.source == str(tmp_path / name)
 
 
-@pytest.mark.parametrize("how", [{"table": "orders"}, {"table": "archive.lines"}, {"query": "SELECT * FROM orders"}])
-def test_one_hash_from_postgresql(how, shop: PostgresServer, postgres: PostgresServer, expected: Baskets) -> None:
+@pytest.mark.parametrize(
+    "how", [{"table": "orders"}, {"table": "archive.lines"}, {"query": "SELECT * FROM orders"}]
+)
+def test_one_hash_from_postgresql(
+    how, shop: PostgresServer, postgres: PostgresServer, expected: Baskets
+) -> None:
     found = read_baskets(shop.address("shop"), **how)
     assert same(found, expected)
     assert found.source == f"postgresql://127.0.0.1:{shop.port}/shop"
@@ -157,7 +150,9 @@ def test_a_folder_may_mix_kinds(tmp_path: Path, expected: Baskets) -> None:
     assert (found.hash, found.dropped) == (expected.hash, {"returns": 3, "repeated lines": 10})
 
 
-def test_a_query_is_a_file_for_commands_and_text_in_python(tmp_path, shop, postgres, expected: Baskets) -> None:
+def test_a_query_is_a_file_for_commands_and_text_in_python(
+    tmp_path, shop, postgres, expected: Baskets
+) -> None:
     file = tmp_path / "orders.sql"
     file.write_text("-- orders\nSELECT * FROM orders -- all of them\n;\n-- end\n")
     toml = tmp_path / "source.toml"
@@ -168,13 +163,14 @@ def test_a_query_is_a_file_for_commands_and_text_in_python(tmp_path, shop, postg
     assert same(read_baskets(shop.address("shop"), query=str(file)), expected)
 
 
-def test_a_store_imports_from_a_database_and_keeps_no_login(tmp_path, shop, postgres, expected, caplog) -> None:
+def test_orders_are_imported_from_a_database_without_its_login(
+    tmp_path, shop, postgres, expected, caplog
+) -> None:
     caplog.set_level(logging.DEBUG)
-    done = import_baskets(shop.address("shop"), tmp_path / "store", SourceOptions(table="orders"))
+    done = import_orders(shop.address("shop"), tmp_path / "store", SourceOptions(table="orders"))
     assert (done.baskets, done.lines) == (3, 5)
     assert read_baskets(tmp_path / "store").hash == expected.hash
     kept = b"".join(file.read_bytes() for file in (tmp_path / "store").rglob("*") if file.is_file())
-    assert f"postgresql://127.0.0.1:{shop.port}/shop" in kept.decode(errors="replace")
     for secret in (PASSWORD, f"{USER}@"):
         assert secret.encode() not in kept
         assert secret not in caplog.text
@@ -182,7 +178,13 @@ def test_a_store_imports_from_a_database_and_keeps_no_login(tmp_path, shop, post
 
 @pytest.mark.parametrize(
     "command",
-    ["check", "labels", "train --out bundle", "train --stream --out bundle", "serve --port 0", "import --to s"],
+    [
+        "check",
+        "labels",
+        "train --out bundle",
+        "serve --port 0",
+        "import --to s",
+    ],
 )
 def test_every_command_reads_a_database_and_says_in_one_line_what_is_wrong(
     command: str,
@@ -195,9 +197,12 @@ def test_every_command_reads_a_database_and_says_in_one_line_what_is_wrong(
     monkeypatch.chdir(tmp_path)
     name, *options = command.split()
     for source, said in (
-        ([shop.address("shop"), "--table", "gone"], "has no table 'gone'; it has: archive.lines, nothing, orders"),
-        (["postgresql://ann:hunter2@localhost/shop"], "address must hold no password"),
-        (["https://shop.example/orders.csv"], "nothing is downloaded unless asked for. Say --allow-remote"),
+        (
+            [shop.address("shop"), "--table", "gone"],
+            "has no table 'gone'; it has: archive.lines, nothing, orders",
+        ),
+        (["postgresql://ann:hunter2@localhost/shop"], "address must not contain a password"),
+        (["https://shop.example/orders.csv"], "Download the file and give its path"),
     ):
         assert exit_code_of([name, *source, *options]) == 2
         shown = capsys.readouterr()
@@ -207,18 +212,26 @@ def test_every_command_reads_a_database_and_says_in_one_line_what_is_wrong(
         assert "hunter2" not in line + shown.out
 
 
-def test_serve_trains_on_what_the_database_holds(tmp_path, shop, postgres: PostgresServer, monkeypatch) -> None:
+def test_serve_trains_on_what_the_database_holds(
+    tmp_path, shop, postgres: PostgresServer, monkeypatch
+) -> None:
     served: list[Any] = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("neatrec.cli.serve._train", lambda source, *_: served.append(source.read().baskets))
-    monkeypatch.setattr("neatrec.service.run.serve", lambda settings, **how: served.append(settings.bundle))
+    monkeypatch.setattr(
+        "neatrec.cli.serve._train", lambda source, *_: served.append(source.read().baskets)
+    )
+    monkeypatch.setattr(
+        "neatrec.service.run.serve", lambda settings, **how: served.append(settings.bundle)
+    )
     assert exit_code_of(["serve", shop.address("shop"), "--table", "orders", "--port", "0"]) == 0
     assert (served[0].lines, served[1]) == (5, tmp_path / "neatrec-bundle")
 
 
 def test_a_database_in_another_encoding_is_read_as_utf8(postgres: PostgresServer) -> None:
     postgres.execute("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'")
-    found = read_baskets(postgres.address("latin"), query="SELECT 1 AS order_id, U&'caf\\00E9' AS sku")
+    found = read_baskets(
+        postgres.address("latin"), query="SELECT 1 AS order_id, U&'caf\\00E9' AS sku"
+    )
     assert found.catalog.ids.to_pylist() == ["café"]
 
 
@@ -238,69 +251,39 @@ def test_types_that_only_postgresql_knows_are_text(postgres: PostgresServer) -> 
     assert found.times.tolist() == [1_706_695_200_000_000]
 
 
-def test_a_column_of_sqlite_may_hold_several_types(tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "shop.db") as connection:
-        connection.execute("CREATE TABLE lines (order_id, sku)")
-        connection.executemany("INSERT INTO lines VALUES (?, ?)", [(1, "a"), (1.0, 7), ("1", 7.5), (None, "x")])
-    connection.close()
-    found = read_baskets(tmp_path / "shop.db")
-    assert (found.ids.to_pylist(), found.catalog.ids.to_pylist()) == (["1"], ["7", "7.5", "a"])
-    assert found.dropped == {"no basket or item id": 1}
-
-
 def test_json_numbers_are_ids_like_those_of_a_frame(tmp_path: Path) -> None:
-    (tmp_path / "o.jsonl").write_text('{"order_id": 7.0, "sku": 1}\n\n{"order_id": 7, "sku": "01", "late": [1]}\n')
+    (tmp_path / "o.jsonl").write_text(
+        '{"order_id": 7.0, "sku": 1}\n\n{"order_id": 7, "sku": "01", "late": [1]}\n'
+    )
     found = read_baskets(tmp_path / "o.jsonl")
     assert (found.ids.to_pylist(), found.catalog.ids.to_pylist()) == (["7"], ["01", "1"])
-
-
-def test_a_file_without_the_only_table_lists_them(tmp_path: Path) -> None:
-    for path, connect in ((tmp_path / "a.db", sqlite3.connect), (tmp_path / "a.duckdb", duckdb.connect)):
-        connection = connect(str(path))
-        connection.execute("CREATE TABLE orders (order_id TEXT, sku TEXT)")
-        connection.execute("CREATE VIEW lines AS SELECT * FROM orders")
-        connection.execute("INSERT INTO orders VALUES ('1', 'tea')")
-        connection.commit()
-        connection.close()
-        with pytest.raises(SourceError, match=r"holds 2 tables: lines, orders\. Choose one with --table NAME"):
-            read_baskets(path)
-        with pytest.raises(SourceError, match=r"has no table 'order'; it has: lines, orders\. Did you mean 'orders'\?"):
-            read_baskets(path, table="order")
-        assert read_baskets(path, table="lines").lines == 1
-        assert read_baskets(f"{'sqlite' if path.suffix == '.db' else 'duckdb'}:///{path}", table="orders").lines == 1
-        with pytest.raises(SourceError, match=r"refuses the query: .*nowhere"):
-            read_baskets(path, query="SELECT * FROM nowhere")
-        with pytest.raises(SourceError, match=r"the query on .* has no rows"):
-            read_baskets(path, query="SELECT * FROM orders WHERE sku = 'x'")
-        with pytest.raises(InputError, match="read"):  # "readonly", "read-only mode": nothing is written
-            read_baskets(path, query="DELETE FROM orders")
-    sqlite3.connect(tmp_path / "b.db").execute("PRAGMA user_version = 1").connection.close()
-    with pytest.raises(SourceError, match="holds no table that can be read"):
-        read_baskets(tmp_path / "b.db")
-
-
-def test_a_query_of_a_duckdb_file_reads_no_other_file(tmp_path: Path) -> None:
-    write_duckdb(tmp_path / "o.duckdb")
-    write_csv(tmp_path / "o.csv")
-    with pytest.raises(SourceError, match="refuses the query: Permission Error"):
-        read_baskets(tmp_path / "o.duckdb", query=f"SELECT * FROM '{tmp_path}/o.csv'")
 
 
 def test_query_and_table_need_a_database(tmp_path: Path) -> None:
     write_csv(tmp_path / "o.csv")
     for how in ({"table": "orders"}, {"query": "SELECT 1"}):
-        with pytest.raises(ParameterError, match=r"must be given with a database, which .*o\.csv is not"):
+        with pytest.raises(
+            ParameterError, match=r"must be given with a database, which .*o\.csv is not"
+        ):
             read_baskets(tmp_path / "o.csv", **how)
-        with pytest.raises(ParameterError, match="must be given with a database, which a data frame is not"):
+        with pytest.raises(
+            ParameterError, match="must be given with a database, which a data frame is not"
+        ):
             read_baskets(ORDERS, **how)
-    with pytest.raises(ParameterError, match="`table` must be left out where `query` says what to read"):
+    with pytest.raises(
+        ParameterError, match="`table` must be left out where `query` says what to read"
+    ):
         SourceOptions(table="orders", query="SELECT 1")
-    write_sqlite(tmp_path / "o.db")
-    with pytest.raises(SourceError, match=r"cannot read .*no\.sql: No such file.*--query takes a file"):
-        read_baskets(tmp_path / "o.db", query=tmp_path / "no.sql")
+
+
+def test_a_query_must_be_in_its_file(tmp_path: Path, shop, postgres: PostgresServer) -> None:
+    with pytest.raises(
+        SourceError, match=r"no\.sql cannot be read: No such file.*--query takes a file"
+    ):
+        read_baskets(shop.address("shop"), query=tmp_path / "no.sql")
     (tmp_path / "e.sql").write_text(" ;\n")
     with pytest.raises(SourceError, match=r"e\.sql is empty\. It must hold one SELECT"):
-        read_baskets(tmp_path / "o.db", query=tmp_path / "e.sql")
+        read_baskets(shop.address("shop"), query=tmp_path / "e.sql")
 
 
 @pytest.mark.parametrize(
@@ -324,18 +307,27 @@ def test_query_and_table_need_a_database(tmp_path: Path) -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_postgresql_refuses_is_one_sentence(how, match, shop: PostgresServer, postgres: PostgresServer) -> None:
+def test_what_postgresql_refuses_is_one_sentence(
+    how, match, shop: PostgresServer, postgres: PostgresServer
+) -> None:
     with pytest.raises(SourceError, match=match) as caught:
         read_baskets(shop.address("shop"), **how)
     assert "\n" not in str(caught.value)
 
 
-def test_the_password_comes_from_the_environment_or_pgpass(tmp_path: Path, shop: PostgresServer, monkeypatch) -> None:
+def test_the_password_comes_from_the_environment_or_pgpass(
+    tmp_path: Path, shop: PostgresServer, monkeypatch
+) -> None:
     monkeypatch.setenv("PGPASSWORD", "wrong")
-    with pytest.raises(SourceError, match=r"cannot connect .*password authentication failed.*PGPASSWORD or ~/\.pgpass"):
+    with pytest.raises(
+        SourceError,
+        match=r"cannot connect .*password authentication failed.*PGPASSWORD or ~/\.pgpass",
+    ):
         read_baskets(shop.address("shop"), table="orders")
     monkeypatch.delenv("PGPASSWORD")
-    with pytest.raises(SourceError, match=r"cannot connect to .*no password supplied.*PGPASSWORD or ~/\.pgpass"):
+    with pytest.raises(
+        SourceError, match=r"cannot connect to .*no password supplied.*PGPASSWORD or ~/\.pgpass"
+    ):
         read_baskets(shop.address("shop"), table="orders")
     passwords = tmp_path / "pgpass"
     passwords.write_text(f"127.0.0.1:{shop.port}:shop:*:{PASSWORD}\n")
@@ -353,7 +345,6 @@ def test_the_password_comes_from_the_environment_or_pgpass(tmp_path: Path, shop:
         "postgresql://localhost/shop?user=ann&password=hunter2",
         "postgresql://localhost/shop?sslpassword=hunter2",
         "jdbc:postgresql://ann:hunter2@localhost/shop",
-        "snowflake://ann:hunter2@account/shop",
         "https://ann:hunter2@shop.example/orders.csv",
         "mysql://ann:hunter2@localhost/shop",
         " postgresql://ann:hunter2@localhost/shop",
@@ -363,8 +354,6 @@ def test_the_password_comes_from_the_environment_or_pgpass(tmp_path: Path, shop:
         "postgresql://localhost/shop?pass=hunter2",
         "postgresql://localhost/shop#password=hunter2",
         "postgresql://localhost/shop?options=-c;password=hunter2",
-        "snowflake://ann@account/shop?token=hunter2",
-        "bigquery://project/shop?private_key=hunter2",
         "s3://key:hunter2@bucket/orders.csv",
         "s3://bucket/orders.csv?secret_key=hunter2",
         "https://shop.example/orders.csv?user=ann&password=hunter2",
@@ -376,31 +365,36 @@ def test_the_password_comes_from_the_environment_or_pgpass(tmp_path: Path, shop:
         "redis://:hunter2@localhost",
         "host=localhost user=ann password=hunter2",
         "'postgresql://ann:hunter2@localhost/shop'",
+        "postgresql;//ann:hunter2@localhost/shop",
+        "postgresql//ann:hunter2@localhost/shop",
+        "ann:hunter2@localhost/shop",
     ],
 )
-def test_a_password_in_an_address_is_refused_and_not_repeated(address: str, tmp_path: Path, caplog) -> None:
+def test_a_password_in_an_address_is_refused_and_not_repeated(
+    address: str, tmp_path: Path, caplog
+) -> None:
     caplog.set_level(logging.DEBUG)
     (tmp_path / "source.toml").write_text(f'source = "{address}"\n')
     for source in (address, str(tmp_path / "source.toml")):
         for read in (read_baskets, lambda source: resolve_options(source, SourceOptions())):
-            with pytest.raises(SourceError, match=r"(address|SOURCE) must hold no password") as caught:
+            with pytest.raises(
+                SourceError, match=r"(address|SOURCE) must not contain a password"
+            ) as caught:
                 read(source)
             assert "hunter2" not in f"{caught.value} {caught.value.to_dict()} {caplog.text}"
 
 
 @pytest.mark.parametrize("option", ["catalog", "exclude_items", "rejects", "query"])
 def test_other_files_are_no_addresses(option: str) -> None:
-    for given in ("postgresql://ann:hunter2@localhost/shop", Path("postgresql://ann:hunter2@localhost/shop")):
-        with pytest.raises(ParameterError, match=f"`{option}` must be a file on this machine, not an addr") as caught:
+    for given in (
+        "postgresql://ann:hunter2@localhost/shop",
+        Path("postgresql://ann:hunter2@localhost/shop"),
+    ):
+        with pytest.raises(
+            ParameterError, match=f"`{option}` must be a file on this machine, not an addr"
+        ) as caught:
             SourceOptions(**{option: given})
         assert "hunter2" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "source", ["hdfs://name:8020/orders", "abfss://orders@shop.dfs.core.windows.net/day", "gs://b/o"]
-)
-def test_an_address_that_spark_reads_reaches_it(source: str) -> None:
-    assert resolve_options(source, SourceOptions())[0] == source
 
 
 def test_an_address_is_shown_without_user_and_parameters() -> None:
@@ -409,26 +403,27 @@ def test_an_address_is_shown_without_user_and_parameters() -> None:
     assert "ann" not in repr(address)
     pasted = parse_address(" postgresql://db/shop\n")
     assert pasted.shown == pasted.text == "postgresql://db/shop"
-    signed = "https://shop.example:8443/v@1/o.csv?X-Amz-Signature=abc&token=x#x"
-    assert parse_address(signed).shown == "https://shop.example:8443/v@1/o.csv"
-    assert parse_address("postgresql://db/shop?passfile=/etc/pgpass&sslkey=a.key").shown == "postgresql://db/shop"
+    assert (
+        parse_address("postgresql://db/shop?passfile=/etc/pgpass&sslkey=a.key").shown
+        == "postgresql://db/shop"
+    )
 
 
 @pytest.mark.parametrize(
     ("source", "match"),
     [
-        ("mysql://localhost/shop", r"mysql:// is no kind of address .* postgresql://, .* Export the rows as CSV"),
-        ("jdbc:postgresql://localhost/shop", r"jdbc:postgresql:// is no .* Write postgresql://localhost/shop\."),
-        ("http://shop.example/o.csv", "http:// is no kind of address .* Give an https:// address"),
-        ("jdbc:oracle:thin:@localhost:1521/shop", "jdbc:oracle:// is no kind of address .* Export the rows as CSV"),
-        ("file:///orders.csv", "file:// is no kind of address .* Give the path alone"),
         (
-            "https://shop.example/o.csv?sign=1",
-            r"https://shop\.example/o\.csv is not on this machine, .* --allow-remote",
+            "mysql://localhost/shop",
+            r"mysql:// is not an address .* postgresql://. Export the rows as CSV",
         ),
-        ("s3://shop/orders.parquet", r"s3://shop/orders\.parquet is not on this machine"),
-        ("snowflake://ann@account/shop", "needs adbc_driver_snowflake, not .* pip install adbc-driver-snowflake"),
-        ("bigquery://project/shop", "needs adbc_driver_bigquery, not .* pip install adbc-driver-bigquery"),
+        (
+            "jdbc:postgresql://localhost/shop",
+            r"jdbc:postgresql:// is not .* Write postgresql://localhost/shop\.",
+        ),
+        ("http://shop.example/o.csv", "http:// is not an address .* Download the file"),
+        ("file:///orders.csv", "file:// is not an address .* Give the path alone"),
+        ("https://shop.example/o.csv?sign=1", "https:// is not an address .* Download the file"),
+        ("s3://shop/orders.parquet", "s3:// is not an address .*aws s3 cp"),
     ],
 )
 def test_an_address_that_cannot_be_read_says_why(source: str, match: str) -> None:
@@ -445,11 +440,12 @@ def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_unreachable_host_is_one_sentence_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that accepts and says nothing; the timeout is shortened here."""
-    monkeypatch.setattr("neatrec.io.databases.CONNECT_SECONDS", 2)
+    monkeypatch.setattr("neatrec.io.postgresql.CONNECT_SECONDS", 2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         started = time.monotonic()
         with pytest.raises(
-            SourceError, match=r"cannot connect to postgresql://127\.0\.0\.1:\d+/shop: .*timeout expired"
+            SourceError,
+            match=r"cannot connect to postgresql://127\.0\.0\.1:\d+/shop: .*timeout expired",
         ):
             read_baskets(f"postgresql://127.0.0.1:{silent.getsockname()[1]}/shop?sslmode=disable")
         assert time.monotonic() - started < 10
@@ -458,93 +454,27 @@ def test_an_unreachable_host_is_one_sentence_in_time(monkeypatch: pytest.MonkeyP
         read_baskets(f"postgresql://127.0.0.1:{port}/shop")
 
 
-class FakeDriver:
-    """What an ADBC driver that cannot be reached from here would answer: module, connection and cursor in one."""
-
-    Error = RuntimeError
-    closed = 0
-    sql = ""
-
-    def connect(self, **how: Any) -> Any:
-        self.how = how
-        return self
-
-    def cursor(self) -> Any:
-        return self
-
-    def execute(self, sql: str) -> None:
-        self.sql = sql
-
-    def fetch_record_batch(self) -> pa.RecordBatchReader:
-        return ORDERS.to_reader()
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.closed += 1
-
-
-@pytest.mark.parametrize(
-    ("address", "settings", "sql"),
-    [
-        (
-            "snowflake://ann@account-1/SHOP/PUBLIC?warehouse=small&role=reader",
-            {
-                "username": "ann",
-                "password": "from the environment",
-                "adbc.snowflake.sql.account": "account-1",
-                "adbc.snowflake.sql.db": "SHOP",
-                "adbc.snowflake.sql.schema": "PUBLIC",
-                "adbc.snowflake.sql.warehouse": "small",
-                "adbc.snowflake.sql.role": "reader",
-            },
-            "SELECT * FROM orders",
-        ),
-        (
-            "bigquery://my-project/shop",
-            {"adbc.bigquery.sql.project_id": "my-project", "adbc.bigquery.sql.dataset_id": "shop"},
-            "SELECT * FROM `orders`",
-        ),
-    ],
-)
-def test_other_drivers_get_what_they_ask_for(address, settings, sql: str, expected: Baskets, monkeypatch) -> None:
-    fake = FakeDriver()
-    monkeypatch.setattr("neatrec.io.databases.find_spec", lambda module: module)
-    monkeypatch.setattr("neatrec.io.databases.importlib.import_module", lambda module: fake)
-    monkeypatch.setenv("SNOWFLAKE_PASSWORD", "from the environment")
-    assert same(read_baskets(address, table="orders"), expected)
-    assert (fake.sql, fake.closed) == (sql, 2)
-    assert settings.items() <= fake.how["db_kwargs"].items()
-    with pytest.raises(SourceError, match=r"does not say what to read\. Choose one with --table"):
-        read_baskets(address)
-    for name in ("orders; DROP TABLE orders", "orders--old", "orders`"):
-        with pytest.raises(ParameterError, match="`table` must be a name such as orders"):
-            read_baskets(address, table=name)
-
-
 @pytest.mark.parametrize(
     ("name", "content", "match"),
     [
-        ("o.jsonl", b'{"order_id": 1, "sku": "a"}\n{"order_id":\n', r"o\.jsonl, line 2: is no JSON: "),
-        ("o.jsonl", b'{"order_id": 1, "sku": "\xff"}\n', r"o\.jsonl, line 1: is no JSON: .*utf-8"),
-        ("o.jsonl", b"order_id,sku\n1,tea\n", r"o\.jsonl, line 1: is no JSON"),
+        ("o.jsonl", b'{"order_id": 1, "sku": "a"}\n{"order_id":\n', r"o\.jsonl, line 2: is not JSON: "),
+        ("o.jsonl", b'{"order_id": 1, "sku": "\xff"}\n', r"o\.jsonl, line 1: is not JSON: .*utf-8"),
+        ("o.jsonl", b"order_id,sku\n1,tea\n", r"o\.jsonl, line 1: is not JSON"),
         ("o.jsonl", b"\n", r"o\.jsonl is empty"),
         ("o.json", b"[1, 2]", r"o\.json must hold one JSON object per line, such as .*jq -c"),
         ("o.json", b'{\n"orders": [{"order_id": 1}]\n}', "has no column known to be the basket; .*: orders"),
         ("o.json", b'{"order_id": 1, "sku": ["tea", "milk"]}\n', r"'sku': cannot be read as item, .*VARCHAR\[\]"),
         ("o.csv", b'{"order_id": 1}\n', "has no column known to be the item; its columns are: order_id"),
-        ("o.duckdb", b"order_id,sku\n", "is called DuckDB but does not begin like one"),
-        ("o.sqlite", b"order_id,sku\n", "is called SQLite but does not begin like one"),
-        ("o.sqlite", b"SQLite format 3\0 and nothing else", r"cannot read .*o\.sqlite: "),
-        ("o.duckdb", b"12345678DUCK and nothing else", r"cannot read .*o\.duckdb: .*Close what else has it open"),
-        ("o.arrow", b"ARROW1 and nothing else", "is no whole Arrow file"),
-        ("o.arrows", arrow_stream()[:-200], "is no whole Arrow file"),
+        ("o.sqlite", b"SQLite format 3\0 and nothing else", "is an SQLite database: export the order"),
+        ("o.arrow", b"ARROW1 and nothing else", "is not a complete Arrow file"),
+        ("o.arrows", arrow_stream()[:-200], "is not a complete Arrow file"),
         ("o.feather", b"FEA1....", "is an old Feather file: write it as Parquet"),
-        ("o.jsonl.gz", gzip.compress(b'{"order_id": 1}\n' * 9)[:-9], "is damaged or cut off"),
+        ("o.jsonl.gz", gzip.compress(b'{"order_id": 1}\n' * 9, mtime=0)[:-9], "is damaged or cut off"),
     ],
 )  # fmt: skip
-def test_a_file_of_a_known_kind_that_is_broken_says_so(tmp_path: Path, name: str, content: bytes, match: str) -> None:
+def test_a_file_of_a_known_kind_that_is_broken_says_so(
+    tmp_path: Path, name: str, content: bytes, match: str
+) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(SourceError, match=match) as caught:
         read_baskets(tmp_path / name)
@@ -561,26 +491,23 @@ def test_a_full_disk_is_named_for_what_it_is(tmp_path: Path) -> None:
 
 
 def test_a_type_that_cannot_be_an_id_is_refused_with_its_column(tmp_path: Path) -> None:
-    rows = pa.table({"order_id": [1], "sku": ["tea"], "gap": pa.array([(0, 1, 0)], pa.month_day_nano_interval())})
+    rows = pa.table(
+        {
+            "order_id": [1],
+            "sku": ["tea"],
+            "gap": pa.array([(0, 1, 0)], pa.month_day_nano_interval()),
+        }
+    )
     with pa.ipc.new_stream(tmp_path / "o.arrows", rows.schema) as writer:
         writer.write_table(rows)
     with pytest.raises(SourceError, match=r"o\.arrows has a column of an unusual type: .*interval"):
         read_baskets(tmp_path / "o.arrows")
 
 
-def test_a_catalogue_may_be_json_or_a_database(tmp_path: Path) -> None:
+def test_a_catalogue_may_be_json(tmp_path: Path) -> None:
     (tmp_path / "o.csv").write_text("order_id,sku\n1,a\n1,b\n")
-    (tmp_path / "items.jsonl").write_text('{"sku": "a", "title": "Tea"}\n{"sku": "b", "title": "Milk"}\n')
-    with sqlite3.connect(tmp_path / "items.db") as connection:
-        connection.execute("CREATE TABLE items AS SELECT 'a' AS sku, 'Tea' AS title")
-    connection.close()
-    for name in ("items.jsonl", "items.db"):
-        assert read_baskets(tmp_path / "o.csv", catalog=tmp_path / name).catalog.name(0) == "Tea"
-
-
-def test_a_message_is_in_the_words_of_the_database() -> None:
-    raw = 'IO: [libpq] Failed to connect: connection to server at "db", port 1 failed: Connection refused\n\tIs it?\n'
-    assert own_words(Exception(raw)) == 'connection to server at "db", port 1 failed: Connection refused'
-    assert own_words(Exception("INVALID_ARGUMENT: [Snowflake] 260002: password is empty. Vendor code: 260002")) == (
-        "260002: password is empty"
+    (tmp_path / "items.jsonl").write_text(
+        '{"sku": "a", "title": "Tea"}\n{"sku": "b", "title": "Milk"}\n'
     )
+    catalog = read_baskets(tmp_path / "o.csv", catalog=tmp_path / "items.jsonl").catalog
+    assert catalog.name(0) == "Tea"

@@ -2,10 +2,8 @@
 
 import re
 import shlex
-import sqlite3
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from helpers.postgres import PostgresServer
@@ -42,22 +40,21 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for name, sql in zip(("orders.sql", "yesterday.sql"), blocks("sql"), strict=True):
         (tmp_path / name).write_text(sql.replace("DATE '2026-01-01'", "DATE '2020-01-01'"))
-    for path, connect in (("shop.sqlite", sqlite3.connect), ("shop.duckdb", duckdb.connect)):
-        connection = connect(path)
-        connection.execute("CREATE TABLE order_lines AS SELECT '1' AS order_id, 'tea' AS sku")
-        connection.commit()
-        connection.close()
     return tmp_path
 
 
-@pytest.mark.parametrize("block", [block for block in blocks("sh") if "--allow-remote" not in block])
-def test_its_commands_run(block, here: Path, page_server: PostgresServer, postgres: PostgresServer, capsys) -> None:
+@pytest.mark.parametrize("block", blocks("sh"))
+def test_its_commands_run(
+    block, here: Path, page_server: PostgresServer, postgres: PostgresServer, capsys
+) -> None:
     for line in block.splitlines():
         command = line.replace(ADDRESS, page_server.address("page", user="shop"))
         assert exit_code_of(shlex.split(command)[1:]) == 0, capsys.readouterr().err
 
 
-def test_its_source_toml_and_python_read_the_orders(here, page_server, postgres: PostgresServer, capsys) -> None:
+def test_its_source_toml_and_python_read_the_orders(
+    here, page_server, postgres: PostgresServer, capsys
+) -> None:
     toml, python = (
         block.replace(ADDRESS, page_server.address("page", user="shop"))
         for block in (*blocks("toml"), *blocks("python"))
@@ -68,11 +65,3 @@ def test_its_source_toml_and_python_read_the_orders(here, page_server, postgres:
     found: dict[str, object] = {}
     exec(python, found)
     assert str(found["baskets"]).startswith("<Baskets 1,000 baskets")
-
-
-def test_its_downloads_are_refused_without_their_option(capsys: pytest.CaptureFixture[str]) -> None:
-    commands = [line for block in blocks("sh") if "--allow-remote" in block for line in block.splitlines()]
-    assert len(commands) == 2
-    for command in commands:
-        assert exit_code_of(shlex.split(command.removesuffix(" --allow-remote"))[1:]) == 2
-        assert "Say --allow-remote" in capsys.readouterr().err

@@ -1,14 +1,15 @@
 """Catalogues, variants, category paths."""
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from neatrec.data.baskets import Baskets
 from neatrec.errors import SourceError
 from neatrec.io import read_baskets
-from neatrec.io.items import ItemTable, ItemTexts, build_catalog, category_codes
 
 ORDERS = "order_id,sku\n1,tea-s\n1,milk\n2,tea-l\n2,milk\n3,tea-s\n3,tea-l\n3,tea-s\n4,bag\n"
 PRODUCTS = (
@@ -18,7 +19,13 @@ PRODUCTS = (
     "milk,Milk,,dairy,other\n"
     "jam,Jam,,spreads,sweet\n"
 )
-OPTIONS = {"basket": "order_id", "item": "sku", "name": "title", "group": "parent", "category": ("dep", "aisle")}
+OPTIONS = {
+    "basket": "order_id",
+    "item": "sku",
+    "name": "title",
+    "group": "parent",
+    "category": ("dep", "aisle"),
+}
 
 
 @pytest.fixture
@@ -58,38 +65,51 @@ def test_a_catalogue_may_be_a_data_frame(shop: Baskets, tmp_path: Path) -> None:
 
 def test_texts_in_the_lines_do_as_well_and_the_most_frequent_wins(tmp_path: Path) -> None:
     path = tmp_path / "o.csv"
-    path.write_text("order_id,sku,title,dep\n1,a,Old,x\n2,a,New,y\n3,a,New,y\n4,a,,\n5,b,Bee,\n6,b,Abe,\n7,c,,z\n")
-    catalog = read_baskets(path, basket="order_id", item="sku", name="title", category="dep").catalog
+    path.write_text(
+        "order_id,sku,title,dep\n1,a,Old,x\n2,a,New,y\n3,a,New,y\n4,a,,\n5,b,Bee,\n6,b,Abe,\n7,c,,z\n"
+    )
+    catalog = read_baskets(
+        path, basket="order_id", item="sku", name="title", category="dep"
+    ).catalog
     assert [catalog.name(code) for code in range(3)] == ["New", "Abe", "c"]
     assert [catalog.category_path(code) for code in range(3)] == [("y",), (), ("z",)]
 
 
+def described(bought: dict[str, int], **columns: list[Any]) -> Baskets:
+    """Orders of one item each, so many of each item, and a catalogue with these columns."""
+    items = [item for item, count in bought.items() for _ in range(count)]
+    lines = pa.table({"order_id": [str(order) for order in range(len(items))], "sku": items})
+    return read_baskets(lines, catalog=pa.table(columns), item="sku")
+
+
 def test_an_item_called_like_its_group_stands_for_it() -> None:
-    described = {"p": ItemTexts("Parent", "p"), "v": ItemTexts("Variant", "p"), "w": ItemTexts(None, "p")}
-    catalog, code_of = build_catalog({"v": 5, "w": 9}, ItemTable(described))
-    assert catalog.ids.to_pylist() == ["p"]
-    assert catalog.name(0) == "Parent"
-    assert catalog.code_of_variant == {"v": 0, "w": 0}
-    assert code_of == {"p": 0, "v": 0, "w": 0}
+    baskets = described(
+        {"v": 5, "w": 9},
+        sku=["p", "v", "w"],
+        name=["Parent", "Variant", None],
+        parent_sku=["p", "p", "p"],
+    )
+    assert baskets.catalog.ids.to_pylist() == ["p"]
+    assert baskets.catalog.name(0) == "Parent"
+    assert baskets.catalog.code_of_variant == {"v": 0, "w": 0}
+    assert baskets.item_counts.tolist() == [14]
 
 
 def test_a_whole_group_can_be_left_out() -> None:
-    described = {"v": ItemTexts(group="p"), "w": ItemTexts(group="p"), "x": ItemTexts()}
-    catalog, code_of = build_catalog({}, ItemTable(described), {"p"})
-    assert (catalog.ids.to_pylist(), code_of) == (["x"], {"x": 0})
+    lines = pa.table({"order_id": ["1", "1", "1"], "sku": ["v", "w", "x"]})
+    items = pa.table({"sku": ["v", "w", "x"], "parent_sku": ["p", "p", None]})
+    baskets = read_baskets(lines, catalog=items, exclude_item=("p",))
+    assert baskets.catalog.ids.to_pylist() == ["x"]
+    assert baskets.dropped == {"excluded items": 2}
 
 
 def test_category_names_stay_unique_whatever_they_hold() -> None:
     paths = [("a", "c"), ("b", "c"), ("a > c", "d"), ("a", None), (None, "c"), ("z", "a > c")]
-    codes, names = category_codes(paths, 2)
-    assert names[1] == ("a > c", "a > c (2)", "b > c", "c", "d")
-    assert codes[:, 1].tolist() == [1, 2, 4, -1, 3, 0]
-
-
-def test_names_across_parents_can_be_one_category() -> None:
-    codes, names = category_codes([("a", "c"), ("b", "c")], 2, nested=False)
-    assert names[1] == ("c",)
-    assert codes[:, 1].tolist() == [0, 0]
+    ids = [f"i{number}" for number in range(len(paths))]
+    departments, aisles = (list(level) for level in zip(*paths, strict=True))
+    baskets = described(dict.fromkeys(ids, 1), sku=ids, department=departments, aisle=aisles)
+    assert baskets.catalog.category_names[1] == ("a > c", "a > c (2)", "b > c", "c", "d")
+    assert baskets.catalog.category_of().tolist() == [1, 2, 4, -1, 3, 0]
 
 
 def test_a_catalogue_whose_item_column_has_another_name(tmp_path: Path) -> None:
@@ -104,7 +124,11 @@ def test_a_catalogue_whose_item_column_has_another_name(tmp_path: Path) -> None:
 
 def test_usual_names_in_a_catalogue_need_no_telling(tmp_path: Path) -> None:
     (tmp_path / "o.csv").write_text("order_id,sku\n1,tea\n1,milk\n")
-    (tmp_path / "c.csv").write_text("sku,product_name,department,aisle\ntea,Tea,drinks,hot\nmilk,Milk,dairy,cold\n")
-    catalog = read_baskets(tmp_path / "o.csv", basket="order_id", item="sku", catalog=tmp_path / "c.csv").catalog
+    (tmp_path / "c.csv").write_text(
+        "sku,product_name,department,aisle\ntea,Tea,drinks,hot\nmilk,Milk,dairy,cold\n"
+    )
+    catalog = read_baskets(
+        tmp_path / "o.csv", basket="order_id", item="sku", catalog=tmp_path / "c.csv"
+    ).catalog
     assert catalog.name(1) == "Tea"
     assert catalog.category_path(1) == ("drinks", "hot")

@@ -39,7 +39,9 @@ def test_a_source_toml_says_it_all_once(tmp_path: Path) -> None:
 
 def test_a_source_toml_is_a_source_and_options_lie_over_it(tmp_path: Path) -> None:
     (tmp_path / "o.csv").write_text(ORDERS)
-    (tmp_path / "source.toml").write_text('source = "o.csv"\nbasket = "order_id"\nitem = "sku"\nposition = "pos"\n')
+    (tmp_path / "source.toml").write_text(
+        'source = "o.csv"\nbasket = "order_id"\nitem = "sku"\nposition = "pos"\n'
+    )
     assert read_baskets(tmp_path / "source.toml").ordered
     with pytest.raises(SourceError, match="no column 'x' for item"):
         read_baskets(tmp_path / "source.toml", item="x")
@@ -96,14 +98,26 @@ def test_a_frame_the_database_cannot_take_is_refused(kind: pa.DataType) -> None:
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ('baskt = "a"\nsource = "x"', r"key 'baskt': is not a key of source.toml. Did you mean 'basket'"),
+        (
+            'baskt = "a"\nsource = "x"',
+            r"key 'baskt': is not a key of source.toml. Did you mean 'basket'",
+        ),
         ('basket = "a"', "key 'source': is missing"),
         ("source = 3", "key 'source': must be text"),
         ('source = "x"\nbasket = 3', "source.toml: `basket` must be text, got 3"),
-        ('source = "x"\ncategory = 3', "source.toml: `category` must be names of columns that differ"),
+        (
+            'source = "x"\ncategory = 3',
+            "source.toml: `category` must be names of columns that differ",
+        ),
         ('source = "x"\ncatalog = 3', "source.toml: `catalog` must be the name of a file, got 3"),
-        ('source = "x"\nallow_remote = "yes"', "source.toml: `allow_remote` must be true or false, got 'yes'"),
-        ('source = "x"\nmax_bad_rows = "lots"', "source.toml: `max_bad_rows` must be a whole number"),
+        (
+            'source = "x"\nbasket_per_line = "yes"',
+            "source.toml: `basket_per_line` must be true or false, got 'yes'",
+        ),
+        (
+            'source = "x"\nmax_bad_rows = "lots"',
+            "source.toml: `max_bad_rows` must be a whole number",
+        ),
         ("source = ", "is not TOML"),
         ('source = "x"\nzebra = 1', "It may hold source, basket"),
     ],
@@ -173,7 +187,9 @@ def test_the_instacart_layout_with_one_of_its_line_tables(tmp_path: Path) -> Non
 def test_the_instacart_layout_keeps_ids_its_tables_do_not_name(tmp_path: Path, caplog) -> None:
     folder = write_instacart(tmp_path / "shop", ".csv")
     (folder / "aisles.csv").write_text("aisle_id,aisle\n1,hot drinks\n2,milk\n")
-    (folder / "products.csv").write_text(TABLES["products"].replace("10,Tea,1,1\n", "").replace("Jam,3,1", "Jam,3,9"))
+    (folder / "products.csv").write_text(
+        TABLES["products"].replace("10,Tea,1,1\n", "").replace("Jam,3,1", "Jam,3,9")
+    )
     catalog = read_baskets(folder).catalog
     assert catalog.category_path(catalog.ids.to_pylist().index("30")) == ("9", "3")
     assert "1 item bought is not in products: no name, no category" in caplog.text
@@ -183,12 +199,14 @@ def test_the_instacart_layout_keeps_ids_its_tables_do_not_name(tmp_path: Path, c
 
 def test_the_instacart_layout_refuses_what_it_cannot_honour(tmp_path: Path) -> None:
     folder = write_instacart(tmp_path / "shop", ".csv")
-    with pytest.raises(SourceError, match=r"`basket` does not apply\. It takes only --strata, --exclude-items,"):
+    with pytest.raises(
+        SourceError, match=r"`basket` does not apply\. It takes only --strata, --exclude-items,"
+    ):
         read_baskets(folder, basket="order_id")
     with pytest.raises(SourceError, match="has no attribute 'store'; it has: eval_set, order_dow"):
         read_baskets(folder, attributes="store")
     (folder / "orders.csv").write_text(TABLES["orders"] + "1,9,prior,1,0,08,\n")
-    with pytest.raises(SourceError, match="column 'order_id': '1' stands there twice"):
+    with pytest.raises(SourceError, match="column 'order_id': '1' occurs twice"):
         read_baskets(folder)
     (folder / "orders.csv").write_text("order_id,customer\n1,9\n")
     with pytest.raises(SourceError, match=r"orders\.csv has no column 'user_id' for user"):
@@ -251,7 +269,9 @@ def test_importing_sources_is_light() -> None:
     assert out.stdout.strip() == "[]"
 
 
-def test_temporary_files_are_gone_afterwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_temporary_files_are_gone_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "t"))
     (tmp_path / "t").mkdir()
     path = tmp_path / "o.csv.gz"

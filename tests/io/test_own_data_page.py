@@ -29,7 +29,9 @@ def blocks(language: str) -> list[str]:
 @pytest.mark.parametrize("code", blocks("python"))
 def test_its_python_runs(code: str, tmp_path: Path) -> None:
     (tmp_path / "orders.csv").write_text(ORDERS)
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     assert "<Baskets 3 baskets, 6 lines, 3 items, 3 users, unordered>" in done.stdout
 

@@ -14,10 +14,19 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import ParameterError, ResourceError
 from neatrec.labels import make_labels, shuffle_null
-from neatrec.labels.audit import audit_labels
 
 COLUMNS = [
-    *("query", "item", "query_name", "item_name", "count", "expected", "lift", "lift_low", "lift_high"),
+    *(
+        "query",
+        "item",
+        "query_name",
+        "item_name",
+        "count",
+        "expected",
+        "lift",
+        "lift_low",
+        "lift_high",
+    ),
     *("statistic", "p", "q", "customers", "reverse_count", "level", "protocol"),
 ]
 
@@ -71,7 +80,9 @@ def test_the_table_says_what_made_it(baskets, tmp_path):
     }
 
 
-@pytest.mark.parametrize(("given", "named"), [("deepest", "aisle"), ("department", "department"), (None, None)])
+@pytest.mark.parametrize(
+    ("given", "named"), [("deepest", "aisle"), ("department", "department"), (None, None)]
+)
 def test_the_options_name_the_level_whose_pairs_are_left_out(given, named, caplog):
     catalog = Catalog(
         string_array(["bun", "sausage", "tea", "milk"]),
@@ -83,7 +94,9 @@ def test_the_options_name_the_level_whose_pairs_are_left_out(given, named, caplo
     with caplog.at_level(logging.INFO, logger="neatrec.labels"):
         labels = make_labels(shop, min_basket=2, category_level=given)
     assert labels.options["category_level"] == named
-    said = [record.getMessage() for record in caplog.records if "are left out" in record.getMessage()]
+    said = [
+        record.getMessage() for record in caplog.records if "are left out" in record.getMessage()
+    ]
     assert said == ([] if named is None else [f"pairs of one {named} are left out"])
     assert shuffle_null(shop, labels, 1).rounds == 1
 
@@ -93,8 +106,6 @@ def test_the_cap_on_the_pairs_of_a_basket_can_be_moved(baskets):
     shop = Baskets.from_lists([["a", "b", "c"]] * 20)
     with pytest.raises(ResourceError, match=re.escape(hint)):
         make_labels(shop, min_basket=2, max_basket_pairs=2)
-    with pytest.raises(ResourceError, match=re.escape(hint)):
-        audit_labels(shop, min_basket=2, max_basket_pairs=2)
     labels = make_labels(shop, min_basket=2, max_basket_pairs=3)
     assert labels.options["max_basket_pairs"] == 3
     assert shuffle_null(shop, labels, 1).rounds == 1
@@ -118,10 +129,17 @@ def test_the_hash_is_that_of_protocol_levels_and_sorted_pairs(baskets):
 
 def test_json_has_the_promised_keys(baskets):
     answer = make_labels(baskets, protocol="paper", min_basket=2).to_json()
-    assert list(answer) == [*("protocol", "level_kind", "baskets", "records", "pairs", "labels", "threshold", "hash")]
+    assert list(answer) == [
+        *("protocol", "level_kind", "baskets", "records", "pairs", "labels", "threshold", "hash")
+    ]
     assert answer["labels"] == {"0.05": 3, "0.01": 3, "0.001": 3}
     assert answer["threshold"] == {"0.05": 3.84, "0.01": 6.64, "0.001": 10.83}
-    assert (answer["level_kind"], answer["baskets"], answer["records"], answer["pairs"]) == ("p", 74, 74, 4)
+    assert (answer["level_kind"], answer["baskets"], answer["records"], answer["pairs"]) == (
+        "p",
+        74,
+        74,
+        4,
+    )
     json.dumps(answer)
     labels = make_labels(baskets, levels=(0.05,), min_basket=2)
     assert labels.options["category_level"] is None  # items without categories
@@ -135,7 +153,9 @@ def test_the_strongest_labels_come_first(baskets):
     assert labels.lift_low[labels.strongest(1, by="lift_low")] == labels.lift_low.max()
     with pytest.raises(ParameterError, match="`by` must be one of statistic, lift_low, got 'p'"):
         labels.strongest(1, by="p")
-    with pytest.raises(ParameterError, match=r"`level` must be one of 0\.05, 0\.01, 0\.001, got 0\.02"):
+    with pytest.raises(
+        ParameterError, match=r"`level` must be one of 0\.05, 0\.01, 0\.001, got 0\.02"
+    ):
         labels.at(0.02)
 
 

@@ -1,6 +1,6 @@
 """Both protocols on the simulated supermarket, where the right answer is known.
 
-The floors stand a little below what seeds 0 to 2 give (docs/reference/simulator.md has the table for seed 0).
+The floors stand a little below what seeds 0 to 2 give (docs/studies/labels-and-nulls.md has the table for seed 0).
 """
 
 import numpy as np
@@ -33,7 +33,9 @@ def stratified(market: Supermarket) -> Labels:
     return make_labels(market.baskets, protocol="calibrated", strata=ALL_STRATA)
 
 
-def precision_and_recall(truth: PlantedTruth, labels: Labels, level: float = 0.05) -> tuple[float, float]:
+def precision_and_recall(
+    truth: PlantedTruth, labels: Labels, level: float = 0.05
+) -> tuple[float, float]:
     chosen = labels.at(level)
     query, item = labels.query[chosen], labels.item[chosen]
     score = score_against(truth, query, item, directed=True)
@@ -45,7 +47,9 @@ def trap_labels(truth: PlantedTruth, labels: Labels, trap: str | None = None) ->
 
 
 def other_mistakes(truth: PlantedTruth, labels: Labels) -> int:
-    wrong = ~truth.is_complement(labels.query, labels.item) & ~truth.is_trap(labels.query, labels.item)
+    wrong = ~truth.is_complement(labels.query, labels.item) & ~truth.is_trap(
+        labels.query, labels.item
+    )
     return int(wrong.sum())
 
 
@@ -54,10 +58,14 @@ def test_the_paper_protocol_makes_visible_mistakes(market: Supermarket, paper: L
     assert 0.55 < precision < 0.72
     assert 0.36 < recall < 0.50
     assert trap_labels(market.truth, paper) > 90
-    assert other_mistakes(market.truth, paper) > 60  # mostly what one household buys again and again
+    assert (
+        other_mistakes(market.truth, paper) > 60
+    )  # mostly what one household buys again and again
 
 
-def test_the_calibrated_protocol_is_righter_and_finds_more(market, paper: Labels, calibrated: Labels) -> None:
+def test_the_calibrated_protocol_is_righter_and_finds_more(
+    market, paper: Labels, calibrated: Labels
+) -> None:
     precision, recall = precision_and_recall(market.truth, calibrated)
     paper_precision, paper_recall = precision_and_recall(market.truth, paper)
     assert precision > max(0.66, paper_precision + 0.03)
@@ -65,7 +73,9 @@ def test_the_calibrated_protocol_is_righter_and_finds_more(market, paper: Labels
     assert other_mistakes(market.truth, calibrated) < 0.05 * len(calibrated)
 
 
-def test_strata_leave_no_trap_and_hardly_any_mistake(market: Supermarket, stratified: Labels) -> None:
+def test_strata_leave_no_trap_and_hardly_any_mistake(
+    market: Supermarket, stratified: Labels
+) -> None:
     assert trap_labels(market.truth, stratified) == 0
     precision, recall = precision_and_recall(market.truth, stratified)
     assert precision > 0.88
@@ -75,19 +85,26 @@ def test_strata_leave_no_trap_and_hardly_any_mistake(market: Supermarket, strati
 
 
 @pytest.mark.parametrize(
-    ("stratum", "trap"), [("month", "december"), ("store", "one_store"), ("basket_size", "large_basket")]
+    ("stratum", "trap"),
+    [("month", "december"), ("store", "one_store"), ("basket_size", "large_basket")],
 )
-def test_each_stratum_catches_its_own_trap(market: Supermarket, calibrated: Labels, stratum: str, trap: str) -> None:
+def test_each_stratum_catches_its_own_trap(
+    market: Supermarket, calibrated: Labels, stratum: str, trap: str
+) -> None:
     labels = make_labels(market.baskets, protocol="calibrated", strata=(stratum,))
     assert trap_labels(market.truth, calibrated, trap) > 40
     assert trap_labels(market.truth, labels, trap) <= 1
     for other in set(TRAP_NAMES) - {trap}:
         assert trap_labels(market.truth, labels, other) > 40
-    recall, overall = (precision_and_recall(market.truth, found)[1] for found in (labels, calibrated))
+    recall, overall = (
+        precision_and_recall(market.truth, found)[1] for found in (labels, calibrated)
+    )
     assert recall >= 0.9 * overall
 
 
-def test_the_paper_protocol_misses_complements_that_sell_well(market, paper: Labels, calibrated: Labels) -> None:
+def test_the_paper_protocol_misses_complements_that_sell_well(
+    market, paper: Labels, calibrated: Labels
+) -> None:
     """Its expected count is about four times too large, so a lift below four is no label however sure it is."""
     truth, items = market.truth, len(market.baskets.catalog)
     rank = np.empty(items, dtype=np.int64)
@@ -97,14 +114,20 @@ def test_the_paper_protocol_misses_complements_that_sell_well(market, paper: Lab
     planted = truth.query.astype(np.int64) * items + truth.item
 
     def found(labels: Labels) -> float:
-        return float(np.isin(planted[popular], labels.query.astype(np.int64) * items + labels.item).mean())
+        return float(
+            np.isin(planted[popular], labels.query.astype(np.int64) * items + labels.item).mean()
+        )
 
     assert found(paper) < 0.4
     assert found(calibrated) > found(paper) + 0.25
 
 
-def test_counting_every_basket_of_a_household_brings_its_habits_back(market: Supermarket, calibrated: Labels) -> None:
-    every_basket = make_labels(market.baskets, protocol="calibrated", once_per_customer=False, strata=())
+def test_counting_every_basket_of_a_household_brings_its_habits_back(
+    market: Supermarket, calibrated: Labels
+) -> None:
+    every_basket = make_labels(
+        market.baskets, protocol="calibrated", once_per_customer=False, strata=()
+    )
     assert other_mistakes(market.truth, every_basket) > 5 * other_mistakes(market.truth, calibrated)
 
 
@@ -112,7 +135,9 @@ def test_few_labels_come_out_of_shuffled_baskets(market: Supermarket, calibrated
     assert shuffle_null(market.baskets, calibrated, 1).fdr[0.05] < 0.05
 
 
-def test_popular_noise_gets_no_label(market, paper: Labels, calibrated: Labels, stratified: Labels) -> None:
+def test_popular_noise_gets_no_label(
+    market, paper: Labels, calibrated: Labels, stratified: Labels
+) -> None:
     for labels in (paper, calibrated, stratified):
         assert not np.isin(market.truth.noise, np.concatenate([labels.query, labels.item])).any()
 

@@ -5,7 +5,6 @@ import pytest
 
 from neatrec.cooccurrence import margins
 from neatrec.labels import make_labels, shuffle_null
-from neatrec.labels.audit import audit_labels
 from neatrec.labels.config import LabelConfig
 from neatrec.statistics import possible_pairs
 
@@ -15,11 +14,6 @@ LEVELS = (0.05, 0.01, 0.001)
 
 def counts(labels) -> list[int]:
     return [int(labels.at(level).sum()) for level in LEVELS]
-
-
-@pytest.fixture(scope="module")
-def audit(instacart):
-    return audit_labels(instacart, null_rounds=0)
 
 
 def test_records_and_pairs(instacart_paper, instacart_calibrated):
@@ -49,25 +43,6 @@ def test_possible_pairs(instacart, instacart_paper):
     assert possible_pairs(totals.first, totals.second, totals.category) == 1_389_792_244
 
 
-def test_negative_pairs_and_those_that_are_positive_in_truth(audit):
-    assert [row.pairs for row in audit.negatives] == [123_137, 97_757, 70_635]
-    assert audit.negatives[2].lift_above_one == 44_405
-    assert audit.negatives[2].quasi_lift_above_one == 38_547
-
-
-def test_labels_cluster_on_queries(audit):
-    first = audit.clustering[0]
-    assert (first.protocol, first.labels, first.queries, first.most_of_one_query) == ("paper", 7_961, 1_975, 135)
-
-
-def test_histograms_of_chi_squared_cover_all_dependent_pairs(audit):
-    for histogram in audit.consistency:
-        at = LEVELS.index(histogram.level)
-        labels = audit.clustering[at].labels if histogram.positive else audit.negatives[at].pairs
-        assert histogram.count.sum() == labels
-        assert set(histogram.start % 100) == {0}
-
-
 def test_false_discoveries_of_the_paper_protocol(instacart, instacart_paper):
     null = shuffle_null(instacart, instacart_paper, 2)
     for level, low, high in ((0.05, 220, 295), (0.01, 80, 120), (0.001, 25, 50)):
@@ -90,7 +65,10 @@ def test_false_discoveries_of_the_calibrated_protocol(instacart, instacart_calib
 
 def test_labels_of_the_validation_folds(instacart):
     order = np.array(instacart.ids.to_pylist(), dtype=np.int64)
-    inside = [make_labels(instacart.select(order % 4 == rest), protocol="paper", levels=(0.05,)) for rest in (0, 2)]
+    inside = [
+        make_labels(instacart.select(order % 4 == rest), protocol="paper", levels=(0.05,))
+        for rest in (0, 2)
+    ]
     assert [len(labels) for labels in inside] == [854, 886]
 
 

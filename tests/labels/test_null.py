@@ -36,7 +36,9 @@ def test_paper_labels_by_chance_are_the_protocol_on_shuffled_baskets(ordered):
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-def test_calibrated_labels_by_chance_pass_the_real_threshold_with_expected_counts_of_their_own(ordered):
+def test_calibrated_labels_by_chance_pass_the_real_threshold_with_expected_counts_of_their_own(
+    ordered,
+):
     baskets = noisy_shop(ordered)
     labels = make_labels(baskets, levels=(0.9, 0.05), min_basket=2)
     null = shuffle_null(baskets, labels, 2)
@@ -45,7 +47,11 @@ def test_calibrated_labels_by_chance_pass_the_real_threshold_with_expected_count
         seen = records_plainly(permuted, 2)
         expected = expected_plainly(seen, permuted, "quasi")
         for level in labels.levels:
-            passing = {x for x, n in seen.items() if stats.poisson.sf(n - 1, expected[x]) <= labels.thresholds[level]}
+            passing = {
+                x
+                for x, n in seen.items()
+                if stats.poisson.sf(n - 1, expected[x]) <= labels.thresholds[level]
+            }
             assert null.labels[level][round_] == len(both_ways(passing, ordered))
     assert max(null.rerun[0.05]) == 0
 
@@ -58,7 +64,9 @@ def test_several_labels_share_the_shuffles_and_get_what_each_would_alone(monkeyp
     ]
     alone = [shuffle_null(baskets, labels, 2, seed=3, within="size") for labels in both]
     rounds = []
-    monkeypatch.setattr(null, "shuffled", lambda *arguments: rounds.append(arguments[2]) or shuffled(*arguments))
+    monkeypatch.setattr(
+        null, "shuffled", lambda *arguments: rounds.append(arguments[2]) or shuffled(*arguments)
+    )
     assert shuffle_nulls(baskets, both, 2, seed=3, within="size") == alone
     assert rounds == [0, 1]
 
@@ -89,5 +97,7 @@ def test_wrong_rounds_and_labels_of_other_baskets_are_refused(rounds):
     labels = make_labels(baskets, min_basket=2)
     with pytest.raises(ParameterError, match="`rounds` must be a whole number of at least 1"):
         shuffle_null(baskets, labels, rounds)
-    with pytest.raises(ParameterError, match="`labels` must come from the baskets that are shuffled"):
+    with pytest.raises(
+        ParameterError, match="`labels` must come from the baskets that are shuffled"
+    ):
         shuffle_null(baskets.select(np.arange(10)), labels, 1)

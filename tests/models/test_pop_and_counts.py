@@ -27,7 +27,9 @@ def plain_counts(baskets: list[list[str]], window: int | None = None) -> np.ndar
     """C: all pairs (or those at most `window` apart) of different category, both directions."""
     ordered = CountOptions(window=window)
     counts = np.zeros((7, 7))
-    for pair, (n, _) in count_plainly(Baskets.from_lists(baskets, catalog=CATALOG), ordered).items():
+    for pair, (n, _) in count_plainly(
+        Baskets.from_lists(baskets, catalog=CATALOG), ordered
+    ).items():
         counts[pair] += n
     return counts + counts.T
 
@@ -60,7 +62,10 @@ def test_scores_are_the_formula_on_plain_counts(name: str, baskets: list[list[st
     model = make_model(name).fit(Baskets.from_lists(baskets, catalog=CATALOG), Run(threads=1))
     counts = plain_counts(baskets)
     total, records = counts.sum(axis=1), counts.sum()
-    wanted = [[formulas(name, counts[q, v], total[q], total[v], records) for v in range(7)] for q in range(7)]
+    wanted = [
+        [formulas(name, counts[q, v], total[q], total[v], records) for v in range(7)]
+        for q in range(7)
+    ]
     np.testing.assert_allclose(model.score_all(np.arange(7)), wanted, rtol=1e-9, atol=1e-9)
     queries, items = np.divmod(np.arange(49), 7)
     np.testing.assert_allclose(model.score(queries, items), np.ravel(wanted), rtol=1e-9, atol=1e-9)
@@ -69,7 +74,9 @@ def test_scores_are_the_formula_on_plain_counts(name: str, baskets: list[list[st
 @given(baskets=baskets_of_items, window=st.integers(1, 4))
 @settings(max_examples=40)
 def test_popco_with_a_window_counts_near_lines_only(baskets: list[list[str]], window: int) -> None:
-    model = make_model("popco", window=window).fit(Baskets.from_lists(baskets, catalog=CATALOG), Run(threads=1))
+    model = make_model("popco", window=window).fit(
+        Baskets.from_lists(baskets, catalog=CATALOG), Run(threads=1)
+    )
     assert model.score_all(np.arange(7)).tolist() == plain_counts(baskets, window).tolist()
 
 
@@ -81,11 +88,17 @@ def test_pop_gives_everyone_the_most_bought_items() -> None:
     assert answer.scores.tolist() == counts[answer.codes].tolist()
 
 
-def test_what_was_never_bought_together_is_not_recommended_and_ties_go_to_the_smaller_code() -> None:
+def test_what_was_never_bought_together_is_not_recommended_and_ties_go_to_the_smaller_code() -> (
+    None
+):
     baskets = Baskets.from_lists([["tea", "milk"], ["tea", "milk"], ["rice", "salt"]])
     for name in ("popco", "lift", "shrunk-lift", "jaccard", "llr"):
         assert make_model(name).fit(baskets).rank("tea").names == ["milk"]
-    assert make_model("popco").fit(Baskets.from_lists([["q", "c", "b", "a"]])).rank("q").names == ["a", "b", "c"]
+    assert make_model("popco").fit(Baskets.from_lists([["q", "c", "b", "a"]])).rank("q").names == [
+        "a",
+        "b",
+        "c",
+    ]
 
 
 def test_counting_options_are_model_parameters() -> None:
@@ -99,13 +112,17 @@ def test_counting_options_are_model_parameters() -> None:
     large = make_model("popco", min_basket=99)
     assert not large.fit(baskets).score_all([code("tea")]).any()
     once = make_model("popco", once_per_customer=True).fit(baskets)
-    assert once.score([code("tea")], [code("biscuits")]) <= kept.score([code("tea")], [code("biscuits")])
+    assert once.score([code("tea")], [code("biscuits")]) <= kept.score(
+        [code("tea")], [code("biscuits")]
+    )
 
 
 def test_a_shrunk_lift_with_no_strength_is_the_lift() -> None:
     queries, items = np.divmod(np.arange(22 * 22), 22)
     lift = make_model("lift").fit(toy_baskets()).score(queries, items)
-    assert np.array_equal(make_model("shrunk-lift", k=0).fit(toy_baskets()).score(queries, items), lift)
+    assert np.array_equal(
+        make_model("shrunk-lift", k=0).fit(toy_baskets()).score(queries, items), lift
+    )
 
 
 def test_a_catalogue_without_pairs_is_scored_with_zeros() -> None:
@@ -126,7 +143,10 @@ def test_a_pair_is_found_in_an_unsorted_row(seed: int, shuffled: bool) -> None:
         for row in range(9):
             part = slice(matrix.indptr[row], matrix.indptr[row + 1])
             order = rng.permutation(part.stop - part.start)
-            matrix.indices[part], matrix.data[part] = matrix.indices[part][order], matrix.data[part][order]
+            matrix.indices[part], matrix.data[part] = (
+                matrix.indices[part][order],
+                matrix.data[part][order],
+            )
         matrix.has_sorted_indices = bool((np.diff(matrix.indices) > 0).all())
     queries, items = (rng.integers(0, 9, 40).astype(np.int32) for _ in range(2))
     assert PairCounts(matrix).of_pairs(queries, items).tolist() == dense[queries, items].tolist()

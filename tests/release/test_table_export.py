@@ -1,12 +1,10 @@
 """The serving table as files that other programs load."""
 
 import csv
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -19,16 +17,26 @@ from neatrec.errors import BundleError, ParameterError, ResourceError
 from neatrec.models import Run, make_model
 from neatrec.release import export_files, export_rows
 from neatrec.release.export import ExportOptions, export_answers
-from neatrec.serving import ServingTable, recommend, save_indexed
+from neatrec.serving import PairTable, recommend, save_indexed
 
 IDS = [
-    *("=1+1", "+2", "-3", "@4", "\t5", "\r6", "O'Neil; DROP TABLE x; --", 'say "hi", then\nleave', "plain"),
+    *(
+        "=1+1",
+        "+2",
+        "-3",
+        "@4",
+        "\t5",
+        "\r6",
+        "O'Neil; DROP TABLE x; --",
+        'say "hi", then\nleave',
+        "plain",
+    ),
     *("back\\slash", "'=1+1"),
 ]
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> ServingTable:
+def index(tmp_path_factory: pytest.TempPathFactory) -> PairTable:
     """Ids and names that try to break out of a cell or a string."""
     ids = [*IDS, *(f"i{n}" for n in range(len(INJECTIONS)))]
     catalog = Catalog.from_ids(ids, names=[None, *ids[1 : len(IDS)], *INJECTIONS])
@@ -36,100 +44,119 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> ServingTable:
     lists = [[ids[i] for i in rng.choice(len(ids), 5, replace=False)] for _ in range(300)]
     baskets = Baskets.from_lists(lists, catalog=catalog)
     place = tmp_path_factory.mktemp("export") / "bundle"
-    save_indexed(make_model("shrunk-lift").fit(baskets, Run(threads=1)), place, baskets, seed=0, k=5)
-    return ServingTable.open(place)
+    save_indexed(
+        make_model("shrunk-lift").fit(baskets, Run(threads=1)), place, baskets, seed=0, k=5
+    )
+    return PairTable.open(place)
 
 
-def rows_of(index: ServingTable) -> list[tuple[str, int, str, str]]:
+def rows_of(index: PairTable) -> list[tuple[str, int, str, str]]:
     return [
-        (index.catalog.id(query), rank + 1, index.catalog.id(item), index.grades[grade])
+        (
+            index.catalog.id(query),
+            rank + 1,
+            index.catalog.id(item),
+            index.grades[index.pairs.columns["grade"][grade]],
+        )
         for query in range(len(index))
-        for rank, (item, grade) in enumerate(zip(index.answers(query).item, index.answers(query).grade, strict=True))
+        for rank, (item, grade) in enumerate(
+            zip(
+                *(index.answers[name][index.rows_of(query)] for name in ("item", "pair")),
+                strict=True,
+            )
+        )
     ]
 
 
-def test_parquet_has_every_answer_with_its_evidence(index: ServingTable, tmp_path: Path, monkeypatch) -> None:
+def test_parquet_has_every_answer_with_its_evidence(
+    index: PairTable, tmp_path: Path, monkeypatch
+) -> None:
     monkeypatch.setattr(export_rows, "BLOCK", 17)
-    written = export_answers(index, ExportOptions(out=tmp_path / "t.parquet", min_evidence="guess", k=5)).answers
+    written = export_answers(
+        index, ExportOptions(out=tmp_path / "t.parquet", min_evidence="guess", k=5)
+    ).answers
     table = pq.read_table(tmp_path / "t.parquet")
-    assert table.num_rows == written == len(index.columns["item"])
-    found = list(zip(*(table[name].to_pylist() for name in ("query", "rank", "item", "grade")), strict=True))
+    assert table.num_rows == written == len(index.answers["item"])
+    found = list(
+        zip(*(table[name].to_pylist() for name in ("query", "rank", "item", "grade")), strict=True)
+    )
     assert found == rows_of(index)
-    np.testing.assert_array_equal(table["count"].to_numpy(), index.columns["count"])
-    np.testing.assert_array_equal(table["lift_low"].to_numpy(), index.columns["lift_low"])
+    np.testing.assert_array_equal(
+        table["count"].to_numpy(), index.pairs.columns["count"][index.answers["pair"]]
+    )
+    np.testing.assert_array_equal(
+        table["lift_low"].to_numpy(), index.pairs.columns["lift_low"][index.answers["pair"]]
+    )
     assert table["query_name"].to_pylist()[0] == index.catalog.id(0)
 
 
-def test_no_cell_of_the_csv_is_a_formula(index: ServingTable, tmp_path: Path, monkeypatch) -> None:
+def test_no_cell_of_the_csv_is_a_formula(index: PairTable, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(export_rows, "BLOCK", 17)
     export_answers(index, ExportOptions(out=tmp_path / "t.csv", min_evidence="guess", k=5))
     with (tmp_path / "t.csv").open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
-    assert len(rows) == len(index.columns["item"])
+    assert len(rows) == len(index.answers["item"])
     for row, (query, rank, item, grade) in zip(rows, rows_of(index), strict=True):
         for cell, wanted in ((row["query"], query), (row["item"], item)):
             assert cell == ("'" + wanted if wanted[0] in "'=+-@\t\r" else wanted)
-        assert not any(row[name].startswith(("=", "+", "-", "@", "\t", "\r")) for name in ("query_name", "item_name"))
+        assert not any(
+            row[name].startswith(("=", "+", "-", "@", "\t", "\r"))
+            for name in ("query_name", "item_name")
+        )
         assert (int(row["rank"]), row["grade"]) == (rank, grade)
         assert float(row["lift_low"]) <= float(row["lift"])
 
 
-@pytest.mark.parametrize("engine", ["sqlite", "duckdb"])
-def test_sql_loads_and_gives_back_every_string(index: ServingTable, tmp_path: Path, engine: str, monkeypatch) -> None:
-    monkeypatch.setattr(export_files, "ROWS_PER_INSERT", 7)
-    export_answers(index, ExportOptions(out=tmp_path / "t.sql", min_evidence="guess", k=5))
-    script = (tmp_path / "t.sql").read_bytes().decode()
-    question = f"SELECT query, rank, item, grade FROM {export_files.TABLE} ORDER BY query, rank"
-    if engine == "sqlite":
-        with sqlite3.connect(":memory:") as database:
-            database.executescript(script)
-            found = database.execute(question).fetchall()
-            names = {name for (name,) in database.execute(f"SELECT item_name FROM {export_files.TABLE}")}
-    else:
-        with duckdb.connect() as connection:
-            connection.execute(script)
-            found = connection.execute(question).fetchall()
-            names = {n for (n,) in connection.execute(f"SELECT item_name FROM {export_files.TABLE}").fetchall()}
-    assert sorted(found) == sorted(rows_of(index))
-    wanted = {index.catalog.name(code).replace("\x00", "\ufffd") for code in index.columns["item"].tolist()}
-    assert names == wanted
-
-
 def test_the_default_are_the_answers_of_recommend(tmp_path: Path) -> None:
     baskets = toy_baskets()
-    save_indexed(make_model("shrunk-lift").fit(baskets, Run(threads=1)), tmp_path / "b", baskets, seed=0, k=20)
-    index = ServingTable.open(tmp_path / "b")
+    save_indexed(
+        make_model("shrunk-lift").fit(baskets, Run(threads=1)),
+        tmp_path / "b",
+        baskets,
+        seed=0,
+        k=20,
+    )
+    index = PairTable.open(tmp_path / "b")
     for least, k in (("likely", 10), ("certain", 2)):
         choice = {} if k == 10 else {"min_evidence": least, "k": k}
         written = export_answers(index, ExportOptions(out=tmp_path / "t.parquet", **choice)).answers
         table = pq.read_table(tmp_path / "t.parquet")
-        found = list(zip(*(table[name].to_pylist() for name in ("query", "rank", "item", "strength")), strict=True))
+        found = list(
+            zip(
+                *(table[name].to_pylist() for name in ("query", "rank", "item", "strength")),
+                strict=True,
+            )
+        )
         wanted = [
-            (query, line.answer.rank, line.answer.id, line.evidence.strength)
+            (query, row["rank"], row["id"], row["strength"])
             for query in index.catalog.ids.to_pylist()
-            for line in recommend(index, [query], k, min_evidence=least).answers
+            for row in recommend(index, query, k, min_evidence=least).rows()
         ]
-        assert 0 < written < len(index.columns["item"])
+        assert 0 < written < len(index.answers["item"])
         assert found == wanted
 
 
 @pytest.mark.parametrize(
     ("name", "choice", "message"),
     [
-        ("t.csv", {"k": 0}, "`k` must be at least 1, got 0"),
+        ("t.csv", {"k": 0}, "`k` must be a whole number of at least 1, got 0"),
         ("t.csv", {"min_evidence": "sure"}, "certain, likely"),
-        ("t.xlsx", {}, r"`out` must be .* a name that ends in .parquet, .csv, .sql, .jsonl, .sqlite"),
+        ("t.xlsx", {}, r"`out` must be .* a name that ends in .parquet, .csv, .jsonl,"),
     ],
 )
-def test_a_choice_that_there_is_not_is_refused(index, tmp_path: Path, name: str, choice, message: str) -> None:
+def test_a_choice_that_there_is_not_is_refused(
+    index, tmp_path: Path, name: str, choice, message: str
+) -> None:
     with pytest.raises(ParameterError, match=message):
         export_answers(index, ExportOptions(out=tmp_path / name, **choice))
 
 
-def test_an_unwritable_folder_is_reported_and_the_old_file_stays(index: ServingTable, tmp_path, monkeypatch) -> None:
+def test_an_unwritable_folder_is_reported_and_the_old_file_stays(
+    index: PairTable, tmp_path, monkeypatch
+) -> None:
     with pytest.raises(ParameterError, match=r"cannot write .*: No such file or directory"):
         export_answers(index, ExportOptions(out=tmp_path / "nowhere" / "t.csv"))
-    old = tmp_path / "t.sql"
+    old = tmp_path / "t.jsonl"
     old.write_text("old")
     with pytest.raises(ParameterError, match=r"cannot write \S*t\.csv: Not a directory"):
         export_answers(index, ExportOptions(out=old / "t.csv"))
@@ -137,26 +164,29 @@ def test_an_unwritable_folder_is_reported_and_the_old_file_stays(index: ServingT
     def full(*_: object) -> str:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(export_files, "sql_literal", full)
+    monkeypatch.setattr(export_files, "_json_object", full)
     with pytest.raises(ResourceError, match="No space left on device"):
         export_answers(index, ExportOptions(out=old, min_evidence="guess"))
     assert old.read_text() == "old"
-    assert [file.name for file in tmp_path.iterdir()] == ["t.sql"]
+    assert [file.name for file in tmp_path.iterdir()] == ["t.jsonl"]
 
 
-@pytest.mark.parametrize("target", ["csv", "json"])
-def test_of_two_exports_at_once_one_is_whole_and_the_other_is_refused(index, tmp_path, target, monkeypatch) -> None:
+@pytest.mark.parametrize("target", ["csv", "jsonl"])
+def test_of_two_exports_at_once_one_is_whole_and_the_other_is_refused(
+    index, tmp_path, target, monkeypatch
+) -> None:
     """The second begins while the first has written half."""
-    monkeypatch.setattr(export_files, "SHARDS", 4)
     export, out = ExportOptions(target, tmp_path / "out", min_evidence="guess"), tmp_path / "out"
     export_answers(index, export)
-    wanted = {file.name: file.read_bytes() for file in ([out] if target == "csv" else out.iterdir())}
+    wanted = out.read_bytes()
     halfway: list[str] = []
 
     def parts(*given: Any) -> Iterator[Any]:
         for number, part in enumerate(export_rows.blocks(*given)):
             if number == 1 and not halfway:
-                with pytest.raises(BundleError, match=r"out is being written by process \d+") as caught:
+                with pytest.raises(
+                    BundleError, match=r"out is being written by process \d+"
+                ) as caught:
                     export_answers(index, export)
                 halfway.append(str(caught.value))
             yield part
@@ -165,5 +195,5 @@ def test_of_two_exports_at_once_one_is_whole_and_the_other_is_refused(index, tmp
     monkeypatch.setattr("neatrec.release.export.blocks", parts)
     export_answers(index, export)
     assert halfway
-    assert wanted == {file.name: file.read_bytes() for file in ([out] if target == "csv" else out.iterdir())}
+    assert out.read_bytes() == wanted
     assert [file.name for file in tmp_path.iterdir()] == ["out"]

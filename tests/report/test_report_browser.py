@@ -21,7 +21,9 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_everybody_can_read_it_at_every_width(browser: Browser, address: str, width: int, scheme: str) -> None:
+def test_everybody_can_read_it_at_every_width(
+    browser: Browser, address: str, width: int, scheme: str
+) -> None:
     page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
@@ -40,12 +42,12 @@ def test_everybody_can_read_it_at_every_width(browser: Browser, address: str, wi
 def test_a_link_of_the_navigation_opens_what_it_names(browser: Browser, address: str) -> None:
     page = browser.new_page(viewport={"width": 1280, "height": 800})
     page.goto(address)
-    table = page.locator("#table-costs")
+    table = page.locator("#table-tests-0\\.05-top200")
     expect(table).to_be_hidden()
     page.get_by_role("link", name="Which model is better, and how certain").focus()
     page.keyboard.press("Enter")
     expect(table).to_be_visible()
-    summary = page.locator("summary", has_text="Run card")
+    summary = page.locator("summary", has_text="How this was made")
     summary.focus()
     page.keyboard.press("Enter")
     expect(page.get_by_text("SHA-256 of the training baskets")).to_be_visible()

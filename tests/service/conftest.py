@@ -32,12 +32,6 @@ def gaussian_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_bundle(tmp_path_factory.mktemp("serve") / "neat", model="neat", dim=8, epochs=2)
 
 
-@pytest.fixture(scope="session")
-def goals_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that ranks for several goals."""
-    return write_bundle(tmp_path_factory.mktemp("serve") / "bayes", model="bayes", k=12)
-
-
 @pytest.fixture(autouse=True)
 def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NEATREC_API_KEY", raising=False)

@@ -18,10 +18,10 @@ from helpers.service_bundle import id_of, write_bundle
 from neatrec.cli.main import exit_code_of
 from neatrec.models import Run, make_model
 from neatrec.service.app import make_app
-from neatrec.service.middleware import MIN_KEY
+from neatrec.service.keys import MIN_KEY
 from neatrec.service.rules import read_rules
 from neatrec.service.settings import ServiceSettings
-from neatrec.serving import ServingTable, save_indexed
+from neatrec.serving import PairTable, save_indexed
 from neatrec.simulator import supermarket
 from neatrec.training.train import DEFAULT_MODEL
 
@@ -93,14 +93,21 @@ def test_the_rules_example_is_a_rules_file_of_the_demos_shop(tmp_path: Path, dem
     file.write_text(blocks(SHOP, "text")[0])
     rules = read_rules(file)
     assert [rule.action for rule in rules.rules] == ["pin", "block"]
-    held = set(ServingTable.open(demo).catalog.ids.to_pylist())
+    held = set(PairTable.open(demo).catalog.ids.to_pylist())
     assert rules.unknown(held.__contains__, date(2026, 1, 1)) == 0
 
 
 @pytest.mark.parametrize("page", [EVIDENCE, NIGHT], ids=["evidence", "every-night"])
-def test_the_commands_run_on_the_demos_shop(page: str, demo_folder: Path, monkeypatch, capsys) -> None:
+def test_the_commands_run_on_the_demos_shop(
+    page: str, demo_folder: Path, monkeypatch, capsys
+) -> None:
     monkeypatch.chdir(demo_folder)
-    lines = [line for block in blocks(page, "console") for line in block.splitlines() if line.startswith("$ neatrec")]
+    lines = [
+        line
+        for block in blocks(page, "console")
+        for line in block.splitlines()
+        if line.startswith("$ neatrec")
+    ]
     assert len(lines) >= 2
     for line in lines:
         assert exit_code_of(shlex.split(line, comments=True)[2:]) == 0, capsys.readouterr().err
@@ -112,10 +119,12 @@ def test_the_page_begins_with_the_demo_and_serves_what_that_builds() -> None:
     assert second == "$ neatrec serve neatrec-demo/bundle"
 
 
-def test_the_pages_of_the_workbench_are_there_and_its_list_of_pairs_is_a_file(url: str, demo: Path, tmp_path) -> None:
+def test_the_pages_of_the_workbench_are_there_and_its_list_of_pairs_is_a_file(
+    url: str, demo: Path, tmp_path
+) -> None:
     paths = re.findall(r"`(/[a-z]*)(\?[a-z=&]*)?`", BENCH)
-    assert {"/", "/pairs", "/item", "/network", "/compare", "/pair", "/categories"} <= {path for path, _ in paths}
-    catalog = ServingTable.open(demo).catalog
+    assert {"/", "/pairs", "/item", "/pair"} <= {path for path, _ in paths}
+    catalog = PairTable.open(demo).catalog
     given = {name: catalog.id(number) for name, number in {"id": 0, "a": 0, "b": 1}.items()}
     for path, query in paths:
         if path != "/rules":  # of editors
@@ -130,14 +139,26 @@ def test_the_pages_of_the_workbench_are_there_and_its_list_of_pairs_is_a_file(ur
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_the_commands_of_the_workbench_start_it(demo_folder: Path, workers: int) -> None:
     """Its last one, after those that make the files; pictures and links at the same time."""
-    lines = [line.removeprefix("$ ") for block in blocks(BENCH, "console") for line in block.splitlines()]
+    lines = [
+        line.removeprefix("$ ") for block in blocks(BENCH, "console") for line in block.splitlines()
+    ]
     served = [shlex.split(line) for line in lines if line.startswith("neatrec serve")]
     for line in lines:
         if not line.startswith("neatrec"):
             run(["sh", "-c", line], demo_folder)
     options = [word for words in served for word in words[3:]]
     assert {"--image-url", "--link-url", "--rules", "--editor-key-file"} <= set(options)
-    words = [sys.executable, "-m", "neatrec", *served[-1][1:3], *options, "--port", "0", "--workers", str(workers)]
+    words = [
+        sys.executable,
+        "-m",
+        "neatrec",
+        *served[-1][1:3],
+        *options,
+        "--port",
+        "0",
+        "--workers",
+        str(workers),
+    ]
     with subprocess.Popen(words, cwd=demo_folder, stderr=subprocess.PIPE, text=True) as process:
         try:
             said = next(line for line in process.stderr or () if "serving " in line)
@@ -162,7 +183,10 @@ def edit_in_all_workers(url: str, key: str) -> None:
         first = httpx.get(asked).json()["complements"][0]
         for hidden in (True, False):
             if hidden:
-                done = editor.post("/rules", data={**form, "query": "10524", "item": first["id"], "action": "block"})
+                done = editor.post(
+                    "/rules",
+                    data={**form, "query": "10524", "item": first["id"], "action": "block"},
+                )
             else:
                 page = editor.get("/rules").text
                 form = dict(re.findall(r'name="(token|version|line)" value="([^"]*)"', page))
@@ -175,7 +199,10 @@ def edit_in_all_workers(url: str, key: str) -> None:
 
 def test_what_the_page_says_of_new_items_is_true(bundle: Path) -> None:
     def found(client: TestClient, **asked: str) -> list[str]:
-        return [line["grade"] for line in client.get("/v1/complements", params=asked).json()["complements"]]
+        return [
+            line["grade"]
+            for line in client.get("/v1/complements", params=asked).json()["complements"]
+        ]
 
     new, unknown = {"item": id_of("Oat Drink")}, {"item": "not-held", "category_of": "drinks"}
     with TestClient(make_app(ServiceSettings(bundle))) as client:
@@ -186,10 +213,12 @@ def test_what_the_page_says_of_new_items_is_true(bundle: Path) -> None:
                 assert found(client, **asked, min_evidence=level) == []
         assert found(client, item="not-held", category_of="oddments", min_evidence="guess") == []
         item = id_of("Spaghetti")
-        as_category, as_predicted = (found(client, item=item, min_evidence=x) for x in ("category", "guess"))
+        as_category, as_predicted = (
+            found(client, item=item, min_evidence=x) for x in ("category", "guess")
+        )
         assert as_category == as_predicted
         cart = client.post("/v1/cart/complements", json={"items": [new["item"], item]}).json()
-        assert "Oat Drink is in no training basket." in cart["notes"]
+        assert "Oat Drink is in no training basket" in cart["notes"][0]
         alone = client.post("/v1/cart/complements", json={"items": [item]}).json()
         assert [line["id"] for line in cart["complements"]] == [
             line["id"] for line in alone["complements"] if "drinks" not in line["category"]
@@ -203,7 +232,9 @@ def test_a_new_item_is_answered_by_its_category_and_by_guesses_on_request(tmp_pa
     asked = {"item": id_of("Oat Drink"), "min_evidence": "guess"}
     with TestClient(make_app(ServiceSettings(bundle))) as client:
         lines = client.get("/v1/complements", params=asked).json()["complements"]
-        first = client.get("/v1/complements", params={"item": asked["item"], "k": 3}).json()["complements"]
+        first = client.get("/v1/complements", params={"item": asked["item"], "k": 3}).json()[
+            "complements"
+        ]
     assert {line["grade"] for line in lines} == {"guess"}
     assert {line["grade"] for line in first} == {"category"}
 
@@ -215,7 +246,11 @@ def test_the_shortest_key_of_the_page_is_the_shortest_key() -> None:
 def test_every_option_of_the_pages_exists() -> None:
     usage = run([sys.executable, "-m", "neatrec", "serve", "--help"])
     of_data = {"--basket", "--item", "--name", "--category", "--out"}
-    assert not [each for each in set(re.findall(r"--[a-z][a-z-]+", SHOP + BENCH)) - of_data if each not in usage]
+    assert not [
+        each
+        for each in set(re.findall(r"--[a-z][a-z-]+", SHOP + BENCH)) - of_data
+        if each not in usage
+    ]
 
 
 def test_every_metric_of_the_page_exists(bundle: Path) -> None:

@@ -9,8 +9,8 @@ from starlette.testclient import TestClient
 
 from neatrec.errors import ParameterError, SourceError
 from neatrec.service.app import make_app
+from neatrec.service.keys import Keys, read_keys
 from neatrec.service.metrics import Metrics
-from neatrec.service.middleware import Keys, read_keys
 from neatrec.service.run import require_api_key
 from neatrec.service.settings import ServiceSettings
 from neatrec.service.watcher import BundleWatcher
@@ -50,8 +50,12 @@ def test_both_keys_pass_by_bearer_header_and_browser_password(locked: TestClient
         {"Authorization": "Bearer \xff\xfe"},
     ],
 )
-@pytest.mark.parametrize("path", [PATH, "/", "/v1/model", "/metrics", "/openapi.json", "/static/style.css", "/nowhere"])
-def test_everything_but_probes_needs_a_key(locked: TestClient, path: str, headers: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "path", [PATH, "/", "/v1/model", "/metrics", "/openapi.json", "/static/style.css", "/nowhere"]
+)
+def test_everything_but_probes_needs_a_key(
+    locked: TestClient, path: str, headers: dict[str, str]
+) -> None:
     raw = {name: value.encode("latin-1") for name, value in headers.items()}
     answer = locked.get(path, headers=raw)
     assert answer.status_code == 401
@@ -77,7 +81,10 @@ def test_keys_of_a_file_change_while_serving(bundle: Path, tmp_path: Path) -> No
     file.write_text("short\n")
     watcher.check()
     assert asking.get(PATH, headers={"X-API-Key": NEW}).status_code == 200
-    assert 'neatrec_bad_files_total{file="keys"} 1.0' in asking.get("/metrics", headers={"X-API-Key": NEW}).text
+    assert (
+        'neatrec_bad_files_total{file="keys"} 1.0'
+        in asking.get("/metrics", headers={"X-API-Key": NEW}).text
+    )
 
 
 def test_a_key_file_hides_what_the_environment_says(
@@ -90,7 +97,9 @@ def test_a_key_file_hides_what_the_environment_says(
     assert client.get(PATH, headers={"X-API-Key": NEW}).status_code == 200
 
 
-def test_a_key_is_never_said(bundle: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_key_is_never_said(
+    bundle: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = tmp_path / "keys"
     file.write_text(f"{OLD}\n{NEW}\nthird-key-third-key\n")
     with pytest.raises(ParameterError, match="at most 2 keys, got 3") as found:
@@ -118,8 +127,13 @@ def test_an_empty_or_missing_key_file_is_refused(tmp_path: Path) -> None:
         read_keys(tmp_path / "empty")
 
 
-def test_the_outside_needs_a_key_and_loopback_none(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    outside, inside = ("0.0.0.0", "::", "192.168.1.5", "shop.example"), ("127.0.0.1", "::1", "localhost", "127.8.8.8")
+def test_the_outside_needs_a_key_and_loopback_none(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside, inside = (
+        ("0.0.0.0", "::", "192.168.1.5", "shop.example"),
+        ("127.0.0.1", "::1", "localhost", "127.8.8.8"),
+    )
     for host in outside:
         with pytest.raises(ParameterError, match="loopback address unless there is an API key"):
             require_api_key(host, ServiceSettings(bundle))
@@ -138,7 +152,9 @@ def test_only_named_pages_may_ask_from_another_origin(bundle: Path) -> None:
     assert "access-control-allow-origin" not in other.headers
 
 
-def test_a_browser_may_ask_beforehand_without_a_key(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_browser_may_ask_beforehand_without_a_key(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A preflight carries no key; it learns nothing."""
     monkeypatch.setenv("NEATREC_API_KEY", NEW)
     asking = TestClient(make_app(ServiceSettings(bundle, cors=("https://shop.example",))))
@@ -150,7 +166,9 @@ def test_a_page_elsewhere_can_read_a_refusal(bundle: Path, monkeypatch: pytest.M
     monkeypatch.setenv("NEATREC_API_KEY", NEW)
     headers = {"Origin": "https://shop.example"}
     asking = TestClient(make_app(ServiceSettings(bundle, cors=("https://shop.example",))))
-    full = TestClient(make_app(ServiceSettings(bundle, cors=("https://shop.example",), in_flight=0)))
+    full = TestClient(
+        make_app(ServiceSettings(bundle, cors=("https://shop.example",), in_flight=0))
+    )
     keyed = {**headers, "X-API-Key": NEW}
     refused = [
         asking.get(PATH, headers=headers),
@@ -165,7 +183,9 @@ def test_a_page_elsewhere_can_read_a_refusal(bundle: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("cors", [(), ("https://shop.example",)])
-def test_options_without_a_key_show_no_page(bundle: Path, monkeypatch, cors: tuple[str, ...]) -> None:
+def test_options_without_a_key_show_no_page(
+    bundle: Path, monkeypatch, cors: tuple[str, ...]
+) -> None:
     monkeypatch.setenv("NEATREC_API_KEY", NEW)
     asking = TestClient(make_app(ServiceSettings(bundle, cors=cors)))
     asked = {"Access-Control-Request-Method": "GET", "Accept": "text/html"}
@@ -177,7 +197,9 @@ def test_options_without_a_key_show_no_page(bundle: Path, monkeypatch, cors: tup
 
 def test_a_header_of_another_does_not_hide_a_valid_key(locked: TestClient) -> None:
     for other in ("Bearer of-some-proxy-before-us", basic("wrong"), "Digest x"):
-        assert locked.get(PATH, headers={"Authorization": other, "X-API-Key": NEW}).status_code == 200
+        assert (
+            locked.get(PATH, headers={"Authorization": other, "X-API-Key": NEW}).status_code == 200
+        )
     wrong = {"Authorization": f"Bearer {NEW}", "X-API-Key": "a-key-of-something-else"}
     assert locked.get(PATH, headers=wrong).status_code == 200
 
@@ -198,7 +220,9 @@ def test_a_header_of_another_does_not_hide_a_valid_key(locked: TestClient) -> No
         ("", 400),
     ],
 )
-def test_without_a_key_only_this_machines_names_are_answered(bundle: Path, host: str, status: int) -> None:
+def test_without_a_key_only_this_machines_names_are_answered(
+    bundle: Path, host: str, status: int
+) -> None:
     """A page elsewhere whose name was turned to 127.0.0.1 asks by its own name."""
     asking = TestClient(make_app(ServiceSettings(bundle, host="box.lan")))
     for path in (PATH, "/", "/openapi.json", "/metrics"):
@@ -208,5 +232,8 @@ def test_without_a_key_only_this_machines_names_are_answered(bundle: Path, host:
 
 def test_with_a_key_any_name_is_answered(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEATREC_API_KEY", "a-key-of-the-shop")
-    asking = TestClient(make_app(ServiceSettings(bundle, host="0.0.0.0")), headers={"X-API-Key": "a-key-of-the-shop"})
+    asking = TestClient(
+        make_app(ServiceSettings(bundle, host="0.0.0.0")),
+        headers={"X-API-Key": "a-key-of-the-shop"},
+    )
     assert asking.get(PATH, headers={"host": "shop.example"}).status_code == 200

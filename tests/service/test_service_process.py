@@ -10,17 +10,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
 import pytest
-import uvicorn
 
 from neatrec.cli.main import exit_code_of
-from neatrec.errors import NeatrecError
-from neatrec.service.run import serve
-from neatrec.service.settings import ServiceSettings
 
 KEY = "a-key-that-nobody-must-see"
 
@@ -80,7 +76,9 @@ def test_sigterm_lets_requests_in_progress_finish(bundle: Path) -> None:
     with serving(bundle) as (process, url):
         host, port = url.removeprefix("http://").split(":")
         body = b'{"items": ["101"], "k": 3}'
-        head = f"POST /v1/cart/complements HTTP/1.1\r\nhost: {host}\r\ncontent-length: {len(body)}\r\n"
+        head = (
+            f"POST /v1/cart/complements HTTP/1.1\r\nhost: {host}\r\ncontent-length: {len(body)}\r\n"
+        )
         head = f"{head}expect: 100-continue\r\n\r\n".encode()
         with socket.create_connection((host, int(port))) as line:
             line.sendall(head)
@@ -102,7 +100,10 @@ def test_files_cut_off_under_a_running_service_end_nothing(bundle: Path, tmp_pat
     """With tables that are larger than the memory allows, which are not read into it."""
     copy = Path(shutil.copytree(bundle, tmp_path / "bundle"))
     large = "from neatrec.serving import files; files.MAX_MEMORY_SHARE = 0; import neatrec.__main__"
-    with serving(copy, program=("-c", large)) as (process, url), httpx.Client(base_url=url, timeout=60) as asking:
+    with (
+        serving(copy, program=("-c", large)) as (process, url),
+        httpx.Client(base_url=url, timeout=60) as asking,
+    ):
         paths = [f"/v1/complements?item={item}&k=50&min_evidence=guess" for item in range(100, 106)]
         before = [asking.get(path).json() for path in paths[:3]]
         for file in sorted(copy.rglob("*")):
@@ -148,7 +149,17 @@ def test_workers_share_the_work_the_metrics_and_the_swap(bundle: Path) -> None:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_port_0_says_which_port_once_it_can_be_asked(bundle: Path, workers: int) -> None:
-    words = [sys.executable, "-m", "neatrec", "serve", str(bundle), "--port", "0", "--workers", str(workers)]
+    words = [
+        sys.executable,
+        "-m",
+        "neatrec",
+        "serve",
+        str(bundle),
+        "--port",
+        "0",
+        "--workers",
+        str(workers),
+    ]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
@@ -166,12 +177,16 @@ def test_port_0_says_which_port_once_it_can_be_asked(bundle: Path, workers: int)
 
 
 @pytest.mark.long
-def test_a_worker_that_finds_no_good_bundle_ends_the_service_with_a_sentence(bundle: Path, tmp_path: Path) -> None:
+def test_a_worker_that_finds_no_good_bundle_ends_the_service_with_a_sentence(
+    bundle: Path, tmp_path: Path
+) -> None:
     copy = Path(shutil.copytree(bundle, tmp_path / "bundle"))
     with serving(copy, "--workers", 2) as (process, _):
-        (copy / "topk" / "pairs.arrow").write_bytes(b"")
+        (copy / "table" / "pairs.arrow").write_bytes(b"")
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        workers = [pid for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        workers = [
+            pid for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        ]
         os.kill(int(workers[-1]), signal.SIGKILL)
         said = process.stderr.read()
         assert process.wait(60) == 1
@@ -180,18 +195,18 @@ def test_a_worker_that_finds_no_good_bundle_ends_the_service_with_a_sentence(bun
         assert "Traceback" not in said
 
 
-def test_workers_that_cannot_start_are_a_failure(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uvicorn, "run", lambda *_, **__: None)  # as it returns when a worker failed at once
-    monkeypatch.setattr(os, "environ", dict(os.environ))  # what it passes to its workers does not reach other tests
-    with pytest.raises(NeatrecError, match="the workers ended without being asked to"):
-        serve(ServiceSettings(bundle), host="127.0.0.1", port=0, workers=2, log_config=None)
-
-
 def test_the_key_is_neither_in_the_process_list_nor_in_the_log(bundle: Path) -> None:
     with serving(bundle, "--verbose", key=KEY) as (process, url):
         assert httpx.get(f"{url}/v1/model", timeout=60).status_code == 401
-        assert httpx.get(f"{url}/v1/model", headers={"Authorization": f"Bearer {KEY}"}, timeout=60).status_code == 200
-        listed = subprocess.run(["ps", "-ww", "-o", "args=", "-p", str(process.pid)], capture_output=True, text=True)
+        assert (
+            httpx.get(
+                f"{url}/v1/model", headers={"Authorization": f"Bearer {KEY}"}, timeout=60
+            ).status_code
+            == 200
+        )
+        listed = subprocess.run(
+            ["ps", "-ww", "-o", "args=", "-p", str(process.pid)], capture_output=True, text=True
+        )
         process.terminate()
         process.wait(60)
         log = process.stderr.read() if process.stderr else ""
@@ -213,7 +228,11 @@ def test_mistakes_are_said_before_it_starts(bundle: Path, tmp_path: Path, capsys
 
 
 def test_orders_are_trained_on_and_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = [f"{order},{item}" for order in range(300) for item in ("chips", "salsa", f"item {order % 37}")]
+    lines = [
+        f"{order},{item}"
+        for order in range(300)
+        for item in ("chips", "salsa", f"item {order % 37}")
+    ]
     (tmp_path / "orders.csv").write_text("order_id,product\n" + "\n".join(lines) + "\n")
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
@@ -242,7 +261,9 @@ def test_the_container_can_be_reached_and_needs_a_key(bundle: Path, capsys) -> N
     assert exit_code_of(["serve", str(bundle), *command[2:]]) == 2
     assert "loopback address unless there is an API key" in capsys.readouterr().err
     with serving(bundle, *command[2:], key=KEY) as (_, url):
-        assert httpx.get(f"{url}/v1/model", headers={"X-API-Key": KEY}, timeout=60).status_code == 200
+        assert (
+            httpx.get(f"{url}/v1/model", headers={"X-API-Key": KEY}, timeout=60).status_code == 200
+        )
 
 
 def test_a_port_that_is_taken_is_said(bundle: Path) -> None:
@@ -265,3 +286,66 @@ def test_the_demo_ends_with_a_command_that_serves_what_it_built(tmp_path: Path) 
     with serving(*command[2:]) as (_, url):
         item = httpx.get(f"{url}/v1/items?q=spaghetti").json()["items"][0]["id"]
         assert httpx.get(f"{url}/v1/complements?item={item}").json()["complements"]
+
+
+def children_of(process: subprocess.Popen[str]) -> list[int]:
+    """The workers of a service."""
+    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return [
+        int(pid) for pid in listed if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+
+
+def test_a_dead_worker_is_replaced_and_a_stopped_one_does_not_hold_up_the_end(bundle: Path) -> None:
+    with serving(bundle, "--workers", 2) as (process, url):
+        for _ in range(3):
+            killed = children_of(process)[0]
+            os.kill(killed, signal.SIGKILL)
+            began = time.monotonic()
+            wait_until(lambda killed=killed: len({*children_of(process)} - {killed}) == 2)
+            assert time.monotonic() - began < 10
+            assert httpx.get(f"{url}/v1/complements?item=100", timeout=60).status_code == 200
+        stopped = children_of(process)[0]
+        os.kill(stopped, signal.SIGSTOP)
+        began = time.monotonic()
+        process.terminate()
+        assert process.wait(60) == 143
+        assert time.monotonic() - began < 10
+        assert not Path(f"/proc/{stopped}").exists()
+
+
+CONNECTIONS, AT_ONCE = 150, 2000
+
+
+@pytest.mark.parametrize("path", ["/v1/model", "/healthz"])
+def test_requests_without_a_key_that_nobody_reads_hold_up_no_other(bundle: Path, path: str) -> None:
+    """Many connections send thousands of requests each, and never read an answer."""
+    with serving(bundle, key=KEY) as (_, url):
+        host, port = url.removeprefix("http://").split(":")
+        request = f"GET {path} HTTP/1.1\r\nhost: {host}\r\n\r\n".encode()
+        lines = []
+        for _ in range(CONNECTIONS):
+            line = socket.create_connection((host, int(port)), timeout=60)
+            line.setblocking(False)
+            with suppress(BlockingIOError, ConnectionError):
+                line.send(request * AT_ONCE)
+            lines.append(line)
+        began = time.monotonic()
+        for _ in range(20):
+            assert httpx.get(f"{url}/healthz", timeout=5).status_code == 200
+            asked = httpx.get(f"{url}/v1/model", headers={"x-api-key": KEY}, timeout=5)
+            assert asked.status_code == 200
+        assert time.monotonic() - began < 10
+        for line in lines:
+            line.close()
+
+
+def test_a_refusal_before_the_key_was_seen_closes_its_connection(bundle: Path) -> None:
+    with serving(bundle, key=KEY) as (_, url):
+        host, port = url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=60) as line:
+            line.sendall(f"GET /v1/model HTTP/1.1\r\nhost: {host}\r\n\r\n".encode() * 2)
+            answer = b""
+            while part := line.recv(65536):
+                answer += part
+        assert answer.count(b"HTTP/1.1 401") == 1

@@ -44,7 +44,9 @@ def test_a_block_takes_an_item_out_and_a_pin_puts_one_in(bundle: Path, tmp_path:
     shop = Shop(bundle, tmp_path, rules=HEADER)
     before = shop.ask(CHIPS, min_evidence="guess")
     assert before[0]["id"] == SALSA
-    shop.change(rules=HEADER + f"{CHIPS},{SALSA},block,,,sold out\n{CHIPS},{TEA},pin,2,,from the buyer\n")
+    shop.change(
+        rules=HEADER + f"{CHIPS},{SALSA},block,,,sold out\n{CHIPS},{TEA},pin,2,,from the buyer\n"
+    )
     lines = shop.ask(CHIPS, min_evidence="guess")
     assert SALSA not in [line["id"] for line in lines]
     assert lines[0]["id"] == before[1]["id"]
@@ -80,7 +82,9 @@ def test_a_pin_beyond_k_or_out_of_the_category_is_not_shown(bundle: Path, tmp_pa
     assert shop.ask(CHIPS, k=5)[-1]["id"] == TEA
 
 
-def test_a_rule_ends_after_its_last_day(bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_ends_after_its_last_day(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     today = date(2026, 12, 24)
     monkeypatch.setattr(watcher_module, "_today", lambda: today)
     shop = Shop(bundle, tmp_path, rules=HEADER + f"{CHIPS},{SALSA},block,,2026-12-24,\n")
@@ -102,13 +106,25 @@ PINS_OF_THREE = "100,200,pin,1,2020-01-01,\n100,201,pin,1,2999-01-01,\n100,202,p
 BAD = [
     ("no header", "100,200,block,,,\n", "line 1: the column 'query' is missing"),
     ("foreign column", "query,item,action,colour\n", "there is no column 'colour'"),
-    ("bad action", HEADER + "100,200,hide,,,\n", "line 2: `action` must be block, pin, boost or note, got 'hide'"),
-    ("bad position", HEADER + "100,200,pin,0,,\n", "`position` must be a whole number from 1 to 100, got '0'"),
+    (
+        "bad action",
+        HEADER + "100,200,hide,,,\n",
+        "line 2: `action` must be block, pin, boost or note, got 'hide'",
+    ),
+    (
+        "bad position",
+        HEADER + "100,200,pin,0,,\n",
+        "`position` must be a whole number from 1 to 100, got '0'",
+    ),
     ("bad day", HEADER + "100,200,pin,1,24.12.2026,\n", "`until` must be a day such as 2026-12-24"),
     ("no item", HEADER + "100,,block,,,\n", "`query` and `item` must be ids"),
     ("itself", HEADER + "100,100,pin,1,,\n", "an item is never recommended for itself"),
     ("pin for all", HEADER + "*,100,pin,1,,\n", "a pin needs a query of its own"),
-    ("one place twice", HEADER + "100,200,pin,1,,\n100,201,pin,1,,\n", "two items are pinned to position 1 of '100'"),
+    (
+        "one place twice",
+        HEADER + "100,200,pin,1,,\n100,201,pin,1,,\n",
+        "two items are pinned to position 1 of '100'",
+    ),
     ("a comma in a note", HEADER + "100,200,block,,,a, b\n", "line 2: 7 cells for 6 columns"),
     (
         "days that meet",
@@ -121,7 +137,9 @@ BAD = [
 
 
 @pytest.mark.parametrize(("what", "text", "match"), BAD, ids=[row[0] for row in BAD])
-def test_bad_rules_are_refused_by_line_and_the_old_ones_stay(bundle, tmp_path, what, text, match: str, caplog) -> None:
+def test_bad_rules_are_refused_by_line_and_the_old_ones_stay(
+    bundle, tmp_path, what, text, match: str, caplog
+) -> None:
     file = tmp_path / "bad.csv"
     file.write_text(text)
     with pytest.raises(SourceError, match=match):
@@ -133,7 +151,9 @@ def test_bad_rules_are_refused_by_line_and_the_old_ones_stay(bundle, tmp_path, w
     assert 'neatrec_bad_files_total{file="rules"} 1.0' in shop.client.get("/metrics").text
 
 
-def test_rules_that_name_unknown_ids_are_said(bundle: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_rules_that_name_unknown_ids_are_said(
+    bundle: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     lines = f"gone,{SALSA},block,,,\n{CHIPS},gone,pin,1,,\n*,gone,block,,,\n*,{SALSA},block,,,\n{CHIPS},{TEA},pin,2,,\n"
     shop = Shop(bundle, tmp_path, rules=HEADER + lines + "gone,gone too,block,,2020-01-01,ended\n")
     assert "rules: 3 of 5 name an id that the bundle does not hold" in caplog.text

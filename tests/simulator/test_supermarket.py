@@ -51,7 +51,9 @@ def test_even_the_smallest_shop_fills_its_largest_baskets_with_different_items()
     assert len(np.unique(lines)) == baskets.lines
 
 
-def test_ids_are_whole_numbers_that_sort_alike_as_text_and_split_in_halves(market: Supermarket) -> None:
+def test_ids_are_whole_numbers_that_sort_alike_as_text_and_split_in_halves(
+    market: Supermarket,
+) -> None:
     ids = market.baskets.ids.to_pylist()
     assert ids == sorted(ids) == [str(number) for number in sorted(map(int, ids))]
     assert np.mean([int(number) % 2 for number in ids]) == 0.5
@@ -82,7 +84,10 @@ def test_as_many_households_as_baskets_shop_once_each() -> None:
 
 def test_a_household_buys_its_favourites_again(market: Supermarket) -> None:
     baskets = market.baskets
-    half = baskets.select(np.arange(0, len(baskets), 2)), baskets.select(np.arange(1, len(baskets), 2))
+    half = (
+        baskets.select(np.arange(0, len(baskets), 2)),
+        baskets.select(np.arange(1, len(baskets), 2)),
+    )
     bought = np.zeros((2, len(baskets.user_ids), len(baskets.catalog)), dtype=bool)
     for place, part in enumerate(half):
         bought[place, part.users[part.basket_of_line], part.items] = True
@@ -136,7 +141,9 @@ def test_a_complement_follows_within_the_window_of_training(market: Supermarket)
     assert np.bincount(distance[planted])[1:7].argmax() == 0
 
 
-def test_two_complements_of_one_item_have_nothing_to_do_with_each_other(market: Supermarket) -> None:
+def test_two_complements_of_one_item_have_nothing_to_do_with_each_other(
+    market: Supermarket,
+) -> None:
     truth = market.truth
     same = (truth.query[:, None] == truth.query) & (truth.item[:, None] != truth.item)
     first, second = (truth.item[side] for side in np.nonzero(same))
@@ -181,7 +188,9 @@ def strata_that_explain(market: Supermarket, trap: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("trap", "lift"), list(zip(TRAP_NAMES, (6, 6, 2), strict=True)))
-def test_a_trap_looks_like_a_complement_until_the_right_baskets_are_compared(market, trap: str, lift: float) -> None:
+def test_a_trap_looks_like_a_complement_until_the_right_baskets_are_compared(
+    market, trap: str, lift: float
+) -> None:
     truth, baskets = market.truth, market.baskets
     chosen = truth.trap_kind == TRAP_NAMES.index(trap)
     query, item = truth.trap_query[chosen], truth.trap_item[chosen]
@@ -192,7 +201,9 @@ def test_a_trap_looks_like_a_complement_until_the_right_baskets_are_compared(mar
     assert not truth.is_complement(query, item).any()
 
 
-def test_december_items_are_sold_in_december_only_and_local_items_in_one_store_only(market: Supermarket) -> None:
+def test_december_items_are_sold_in_december_only_and_local_items_in_one_store_only(
+    market: Supermarket,
+) -> None:
     truth, baskets = market.truth, market.baskets
     months = strata_that_explain(market, "december")[baskets.basket_of_line]
     seasonal = np.isin(baskets.items, truth.trap_query[truth.trap_kind == 0])
@@ -200,7 +211,9 @@ def test_december_items_are_sold_in_december_only_and_local_items_in_one_store_o
     assert set(months[seasonal] % 12) == {11}
     store = baskets.attributes["store"]
     local = np.isin(baskets.items, truth.trap_query[truth.trap_kind == 1])
-    assert {store.names[code] for code in store.codes[baskets.basket_of_line][local]} == {truth.trap_store}
+    assert {store.names[code] for code in store.codes[baskets.basket_of_line][local]} == {
+        truth.trap_store
+    }
 
 
 def test_large_baskets_hold_certain_items(market: Supermarket) -> None:
@@ -223,7 +236,10 @@ def test_the_truth_knows_its_pairs_and_their_direction(market: Supermarket) -> N
     assert truth.is_complement(truth.query, truth.item).all()
     assert not truth.is_complement(truth.item, truth.query).all()
     assert truth.is_trap(truth.trap_query, truth.trap_item).all()
-    assert truth.is_trap(truth.trap_query, truth.trap_item, "december").sum() == (truth.trap_kind == 0).sum()
+    assert (
+        truth.is_trap(truth.trap_query, truth.trap_item, "december").sum()
+        == (truth.trap_kind == 0).sum()
+    )
     assert not truth.is_trap(truth.query, truth.item).any()
 
 
@@ -244,7 +260,11 @@ def test_basket_sizes_are_shaped_like_a_real_grocers(real_sized: Supermarket) ->
 def test_variants_are_folded_into_plain_items(market: Supermarket) -> None:
     catalog, truth = market.baskets.catalog, market.truth
     assert catalog.variant_codes is not None
-    assert set(truth.variant_items) == set(catalog.variant_codes) == set(catalog.code_of_variant.values())
+    assert (
+        set(truth.variant_items)
+        == set(catalog.variant_codes)
+        == set(catalog.code_of_variant.values())
+    )
     assert np.bincount(catalog.variant_codes)[truth.variant_items].min() >= 2
     assert not set(catalog.code_of_variant) & set(catalog.code_of)
 
@@ -266,7 +286,11 @@ def test_other_items_go_together_after_a_change() -> None:
     for part in (market.baskets.select(~after), market.baskets.select(after)):
         pairs = count(part, CountOptions(category_level=None))
         chosen = market.truth.is_complement(pairs.query, pairs.item)
-        expected = pairs.margins.first[pairs.query] * pairs.margins.second[pairs.item] / pairs.margins.records
+        expected = (
+            pairs.margins.first[pairs.query]
+            * pairs.margins.second[pairs.item]
+            / pairs.margins.records
+        )
         lifts.append(pairs.count[chosen].sum() / expected[chosen].sum())
     assert lifts[0] < 1.2
     assert lifts[1] > 1.5 * lifts[0]

@@ -33,7 +33,9 @@ def test_an_alias_table_holds_its_weights(weights: list[float]) -> None:
 def test_items_are_drawn_by_weight() -> None:
     weights = np.array([1.0, 2.0, 3.0, 10.0])
     state = np.array([11], dtype=np.uint64)
-    drawn = np.bincount([draw_item(state, *alias_table(weights)) for _ in range(20_000)], minlength=4)
+    drawn = np.bincount(
+        [draw_item(state, *alias_table(weights)) for _ in range(20_000)], minlength=4
+    )
     assert np.allclose(drawn / 20_000, weights / 16, atol=0.012)
 
 

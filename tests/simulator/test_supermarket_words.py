@@ -3,7 +3,14 @@
 import pytest
 
 from neatrec.simulator import supermarket
-from neatrec.simulator.catalog import PLAIN, complementary_products, kind_of, product_table, products_by_priority, words
+from neatrec.simulator.catalog import (
+    PLAIN,
+    complementary_products,
+    kind_of,
+    product_table,
+    products_by_priority,
+    words,
+)
 from neatrec.text import printable
 
 PRODUCTS = {product.name: product for product in product_table().products}
@@ -38,7 +45,12 @@ def test_any_beginning_of_the_range_holds_complements_and_all_traps() -> None:
     order = products_by_priority()
     assert sorted(order) == list(range(len(PRODUCTS)))
     beginning = {product_table().products[number].name for number in order[:60]}
-    assert sum(first in beginning and second in beginning for first, second in complementary_products()) >= 10
+    assert (
+        sum(
+            first in beginning and second in beginning for first, second in complementary_products()
+        )
+        >= 10
+    )
     for role in ("december", "one_store", "stock_up", "staples"):
         assert len(beginning & set(words()[role])) >= 1
 
@@ -48,7 +60,9 @@ def test_names_are_unique_and_printable(items: int) -> None:
     catalog = supermarket(10, items, seed=3).baskets.catalog
     names = catalog.names.to_pylist()
     assert len(names) == len(set(names)) == items
-    assert all(name == printable(name) and 3 <= len(name) <= 80 and name.isascii() for name in names)
+    assert all(
+        name == printable(name) and 3 <= len(name) <= 80 and name.isascii() for name in names
+    )
 
 
 def test_each_item_stands_where_its_name_says() -> None:
@@ -59,4 +73,8 @@ def test_each_item_stands_where_its_name_says() -> None:
     for code in range(0, len(catalog), 97):
         product = catalog.name(code).split(",")[0]
         aisle = catalog.category_path(code)[1]
-        assert any(product.endswith(name) for name, p in PRODUCTS.items() if product_table().aisles[p.aisle] == aisle)
+        assert any(
+            product.endswith(name)
+            for name, p in PRODUCTS.items()
+            if product_table().aisles[p.aisle] == aisle
+        )

@@ -16,6 +16,7 @@ QUICK = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
+    "spark.driver.memory": "1g",
 }
 
 
@@ -26,7 +27,7 @@ def spark() -> Iterator[Any]:
     plain = ours._settings
     patch.setattr(ours, "_settings", lambda *arguments: plain(*arguments) | QUICK)
     try:
-        session = ours.connect("local[2]", memory=1 << 30)
+        session = ours.connect("local[2]")
     except MissingDependencyError as error:
         pytest.skip(str(error))
     finally:

@@ -42,10 +42,14 @@ def test_the_plain_command_counts_and_ends_with_a_sentence_when_java_runs_out_of
         session._check_java()
     except MissingDependencyError as error:
         pytest.skip(str(error))
-    done = subprocess.run([sys.executable, "-c", COMMANDS], capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", COMMANDS], capture_output=True, text=True, timeout=600, check=False
+    )
     assert done.stdout.endswith("\n[0, 0, 1]\n"), done.stderr
-    memory, spark, failed = (json.loads("{" + text) for text in ("\n" + done.stdout[:-11]).split("\n{")[1:])
+    memory, spark, failed = (
+        json.loads("{" + text) for text in ("\n" + done.stdout[:-11]).split("\n{")[1:]
+    )
     assert spark == memory
     assert failed["error"]["message"].startswith("the Java process of Spark has ended")
-    assert "Start again with more, such as --memory-limit" in done.stderr
+    assert "name a cluster with --spark-master" in done.stderr
     assert "Traceback" not in done.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from neatrec.cooccurrence.spark import session
-from neatrec.errors import MissingDependencyError, ParameterError, ResourceError, SourceError
+from neatrec.errors import MissingDependencyError, ParameterError, ResourceError
 
 
 def java(folder: Path, said: str) -> Path:
@@ -41,26 +41,37 @@ def test_without_java_the_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_
     with pytest.raises(MissingDependencyError, match=wanted):
         session.connect()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(MissingDependencyError, match=r"JAVA_HOME is .*, and there is no bin/java in it"):
+    with pytest.raises(
+        MissingDependencyError, match=r"JAVA_HOME is .*, and there is no bin/java in it"
+    ):
         session.connect()
 
 
 @pytest.mark.parametrize(
     ("said", "sentence"),
     [
-        ('openjdk version "11.0.2" 2019-01-15', r"needs Java 17 or later, .*java is Java 11\. Install it"),
+        (
+            'openjdk version "11.0.2" 2019-01-15',
+            r"needs Java 17 or later, .*java is Java 11\. Install it",
+        ),
         ('java version "1.8.0_292"', r"needs Java 17 or later, .*java is Java 8\. Install it"),
         ("hello", "does not report its Java version"),
     ],
 )
-def test_an_old_java_and_what_is_none_are_named(monkeypatch, tmp_path: Path, said: str, sentence: str) -> None:
+def test_an_old_java_and_what_is_none_are_named(
+    monkeypatch, tmp_path: Path, said: str, sentence: str
+) -> None:
     monkeypatch.setenv("JAVA_HOME", str(java(tmp_path, said)))
     with pytest.raises(MissingDependencyError, match=sentence):
         session.connect()
 
 
-def test_a_master_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(java(tmp_path, 'openjdk version "21" 2023-09-19')))  # which will do
+def test_a_master_that_does_not_answer_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(
+        "JAVA_HOME", str(java(tmp_path, 'openjdk version "21" 2023-09-19'))
+    )  # which will do
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody else can answer there
         address = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -73,11 +84,16 @@ def test_a_master_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch,
         session._check_master(f"spark://127.0.0.1:{server.getsockname()[1]}")
 
 
-def test_on_this_machine_a_slow_answer_is_no_lost_part_and_a_cluster_keeps_its_own_patience() -> None:
-    here = session._settings("local[2]", 2, None)
-    for name in ("spark.network.timeout", "spark.sql.broadcastTimeout", "spark.python.authenticate.socketTimeout"):
+def test_on_this_machine_a_slow_answer_is_no_lost_part_and_a_cluster_keeps_its_own_patience() -> (
+    None
+):
+    here = session._settings("local[2]", 2)
+    for name in (
+        "spark.network.timeout",
+        "spark.python.authenticate.socketTimeout",
+    ):
         assert here[name] == "86400s"
-    assert not any("imeout" in name for name in session._settings("spark://host:7077", 2, None))
+    assert not any("imeout" in name for name in session._settings("spark://host:7077", 2))
 
 
 class SparkError(Exception):
@@ -89,16 +105,31 @@ class SparkError(Exception):
 @pytest.mark.parametrize(
     ("text", "kind", "sentence"),
     [
-        ("ModuleNotFoundError: No module named 'neatrec'", MissingDependencyError, "Spark workers has no neatrec"),
-        ("java.io.IOException: No space left on device", ResourceError, "no disk left for its spill. Set SPARK_LOCAL"),
+        (
+            "ModuleNotFoundError: No module named 'neatrec'",
+            MissingDependencyError,
+            "Spark workers has no neatrec",
+        ),
+        (
+            "java.io.IOException: No space left on device",
+            ResourceError,
+            "no disk left for its spill. Set SPARK_LOCAL",
+        ),
         (
             "SparkException: Python worker exited unexpectedly (crashed)",
             ResourceError,
             "a Spark worker was lost .* See its log",
         ),
-        ("ExecutorLostFailure (executor 3 exited)", ResourceError, "a Spark worker was lost on the way, as often"),
-        ("java.lang.OutOfMemoryError: heap", ResourceError, "Spark ran out of memory: .* Give executors more"),
-        ("[FAILED_READ_FILE] Cannot read file:///d/x.parquet.", SourceError, "Spark cannot read file:///d/x.parquet"),
+        (
+            "ExecutorLostFailure (executor 3 exited)",
+            ResourceError,
+            "a Spark worker was lost on the way, as often",
+        ),
+        (
+            "java.lang.OutOfMemoryError: heap",
+            ResourceError,
+            "Spark ran out of memory: .* Give executors more",
+        ),
         ("boom\n at org.apache", ResourceError, "Spark failed: boom. See its log"),
     ],
 )
@@ -114,12 +145,20 @@ def test_failures_of_spark_become_our_errors(text: str, kind: type, sentence: st
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--spark-master", "local"), "`--spark-master` must be given with --engine spark, got 'local'"),
-        (("--engine", "spark", "--spark-master", "nowhere"), "`spark_master` must be a Spark URL such as local[4]"),
+        (
+            ("--spark-master", "local"),
+            "`--spark-master` must be given with --engine spark, got 'local'",
+        ),
+        (
+            ("--engine", "spark", "--spark-master", "nowhere"),
+            "`spark_master` must be a Spark URL such as local[4]",
+        ),
         (("--engine", "sparc"), "Did you mean 'spark'?"),
     ],
 )
-def test_the_prompt_says_what_is_wrong_before_anything_is_read(options, sentence: str, capsys, monkeypatch) -> None:
+def test_the_prompt_says_what_is_wrong_before_anything_is_read(
+    options, sentence: str, capsys, monkeypatch
+) -> None:
     from neatrec.cli.main import exit_code_of
 
     monkeypatch.setattr(session, "_check_java", lambda: None)

@@ -7,10 +7,20 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from neatrec.errors import ParameterError
-from neatrec.statistics import chi_squared, chi_squared_p, chi_squared_threshold, jaccard, lift, shrunk_lift, signed_llr
+from neatrec.statistics import (
+    chi_squared,
+    chi_squared_p,
+    chi_squared_threshold,
+    jaccard,
+    lift,
+    shrunk_lift,
+    signed_llr,
+)
 
 CELL = st.integers(0, 10_000)
-TABLES = st.tuples(CELL, CELL, CELL, CELL).filter(lambda t: min(t[0] + t[1], t[2] + t[3], t[0] + t[2], t[1] + t[3]) > 0)
+TABLES = st.tuples(CELL, CELL, CELL, CELL).filter(
+    lambda t: min(t[0] + t[1], t[2] + t[3], t[0] + t[2], t[1] + t[3]) > 0
+)
 
 
 def totals(table: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
@@ -29,7 +39,9 @@ def test_chi_squared_is_pearsons_without_correction(table):
 
 @given(TABLES)
 def test_signed_llr_is_the_likelihood_ratio_with_the_sign_of_the_deviation(table):
-    wanted = stats.chi2_contingency(np.reshape(table, (2, 2)), correction=False, lambda_="log-likelihood")
+    wanted = stats.chi2_contingency(
+        np.reshape(table, (2, 2)), correction=False, lambda_="log-likelihood"
+    )
     value = float(signed_llr(*totals(table)))
     assert abs(value) == pytest.approx(wanted.statistic, rel=1e-7, abs=1e-7)
     expected = totals(table)[1] * totals(table)[2] / sum(table)

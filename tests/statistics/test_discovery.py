@@ -25,7 +25,9 @@ def test_the_threshold_is_the_step_up_rule(p, missing, rate):
     steps = [value for k, value in enumerate(ranked, 1) if value * (total / k) <= rate]
     found = benjamini_hochberg(p, total)
     assert found.threshold(rate) == (max(steps) if steps else 0.0)
-    assert np.count_nonzero(found.q <= rate) == (sum(value <= max(steps) for value in p) if steps else 0)
+    assert np.count_nonzero(found.q <= rate) == (
+        sum(value <= max(steps) for value in p) if steps else 0
+    )
 
 
 @given(P_VALUES)
@@ -45,7 +47,10 @@ def test_dropping_p_values_that_cannot_pass_changes_no_discovery(p):
     [
         ([0.1, 0.2, 0.3], 2, 0.05, "`total` must be at least the 3 p-values given, got 2"),
         ([0.1], None, 1.0, r"`rate` must be between 0 and 1, got 1\.0"),
-        *(([wrong], None, 0.05, "`p` must hold probabilities") for wrong in (-0.1, 1.5, float("nan"))),
+        *(
+            ([wrong], None, 0.05, "`p` must hold probabilities")
+            for wrong in (-0.1, 1.5, float("nan"))
+        ),
     ],
 )
 def test_what_is_no_p_value_total_or_rate_is_refused(p, total, rate, message):

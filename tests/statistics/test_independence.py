@@ -31,7 +31,9 @@ def dense_fit(first, second, allowed, rounds=20_000):
 def fitted_table(first, second, category):
     fit = quasi_independence(first, second, np.asarray(category))
     codes = np.arange(len(category))
-    table = fit.expected(np.repeat(codes, len(codes)), np.tile(codes, len(codes))).reshape(len(codes), -1)
+    table = fit.expected(np.repeat(codes, len(codes)), np.tile(codes, len(codes))).reshape(
+        len(codes), -1
+    )
     return np.where(allowed_cells(category), table, 0.0)
 
 
@@ -90,7 +92,9 @@ def test_no_records_expect_nothing():
 
 
 def test_margins_that_no_table_has_are_refused():
-    with pytest.raises(NeatrecError, match="expected counts did not converge: their margins are off by"):
+    with pytest.raises(
+        NeatrecError, match="expected counts did not converge: their margins are off by"
+    ):
         quasi_independence([5, 1], [5, 1], np.array([0, 1]))
 
 

@@ -18,7 +18,13 @@ from neatrec.statistics import (
     poisson_tail,
     with_halves,
 )
-from neatrec.statistics.shrinkage import DISPERSION_COUNTS, LARGEST_DRIFT, STANDS_OUT, count_dispersion, lift_drift
+from neatrec.statistics.shrinkage import (
+    DISPERSION_COUNTS,
+    LARGEST_DRIFT,
+    STANDS_OUT,
+    count_dispersion,
+    lift_drift,
+)
 from neatrec.statistics.tails import garwood_interval, largest_mean
 
 Floats = npt.NDArray[np.float64]
@@ -49,7 +55,13 @@ def sample(largest_expected: Floats, made: Shop | None = None) -> PairSample:
     """What is kept by these limits; the pairs that could have been seen are a tenth of all."""
     _, expected, count = made or shop()
     kept = expected <= largest_expected[np.minimum(count.astype(int), len(largest_expected) - 1)]
-    return PairSample(count[kept], expected[kept], expected[::10], np.full(len(expected[::10]), 10.0), largest_expected)
+    return PairSample(
+        count[kept],
+        expected[kept],
+        expected[::10],
+        np.full(len(expected[::10]), 10.0),
+        largest_expected,
+    )
 
 
 EVERY_SEEN = np.array([-np.inf, np.inf])
@@ -106,13 +118,20 @@ def test_pairs_that_were_not_kept_are_taken_into_account() -> None:
     """Labels keep pairs with small p-values only: the prior of these and of the number of the others is as good."""
     fitted = fit_lift_prior(sample(limits(1e-3)))
     assert fitted is not None
-    assert coverage(fitted, poisson_tail(shop().times, shop().expected) <= 1e-4) == pytest.approx([0.95] * 4, abs=0.025)
+    assert coverage(fitted, poisson_tail(shop().times, shop().expected) <= 1e-4) == pytest.approx(
+        [0.95] * 4, abs=0.025
+    )
 
 
 def test_estimates_are_interpolated_between_nodes() -> None:
-    count, expected = np.array([0.0, 2.0, 3.0, 40.0, 2_000.0]), np.array([0.5, 0.01, 0.2, 4.0, 700.0])
+    count, expected = (
+        np.array([0.0, 2.0, 3.0, 40.0, 2_000.0]),
+        np.array([0.5, 0.01, 0.2, 4.0, 700.0]),
+    )
     at, weight = prior()._posterior(count, np.log(expected))
-    np.testing.assert_allclose(prior().estimate(count, expected).lift, (np.exp(at) * weight).sum(axis=1), rtol=2e-3)
+    np.testing.assert_allclose(
+        prior().estimate(count, expected).lift, (np.exp(at) * weight).sum(axis=1), rtol=2e-3
+    )
 
 
 def test_the_interval_holds_the_estimate_and_narrows_with_the_count() -> None:
@@ -141,7 +160,9 @@ def halves(spread: float) -> tuple[PairSample, HalfCounts]:
     rng = np.random.default_rng(2)
     lift, expected, _ = shop()
     first, second = (
-        rng.poisson(lift * np.exp(rng.normal(0, spread / np.sqrt(2), PAIRS)) * expected / 2).astype(np.float64)
+        rng.poisson(lift * np.exp(rng.normal(0, spread / np.sqrt(2), PAIRS)) * expected / 2).astype(
+            np.float64
+        )
         for _ in range(2)
     )
     kept = first + second >= 1
@@ -178,14 +199,18 @@ def test_counts_of_pairs_that_stand_out_decide_their_dispersion() -> None:
     first = np.append(rng.binomial(40, 0.5, 5_000), np.repeat([20.0], 50_000))
     parts = HalfCounts(first, 40 - first, np.full(55_000, 9.0), np.full(55_000, 0.5))
     assert count_dispersion(parts, np.arange(55_000) < 5_000)[3] == pytest.approx(1, abs=0.1)
-    assert count_dispersion(parts, np.arange(55_000) < 50)[3] == pytest.approx(1 / 11, abs=0.5)  # too few of them
+    assert count_dispersion(parts, np.arange(55_000) < 50)[3] == pytest.approx(
+        1 / 11, abs=0.5
+    )  # too few of them
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.15, 0.3])
 def test_the_drift_is_how_much_log_lifts_differ_between_periods(spread: float) -> None:
     checked = with_halves(prior(), halves(0.0)[0], halves(0.0)[1], None)
     pairs, periods = halves(spread)
-    assert lift_drift(checked, periods, stand_out(pairs)) == pytest.approx(spread**2, rel=0.2, abs=0.004)
+    assert lift_drift(checked, periods, stand_out(pairs)) == pytest.approx(
+        spread**2, rel=0.2, abs=0.004
+    )
 
 
 def test_a_drift_widens_intervals_so_that_the_next_period_is_covered() -> None:
@@ -218,9 +243,15 @@ def test_a_prior_that_misses_the_next_period_is_found_out() -> None:
 
 
 def test_lifts_within_strata_are_those_over_all_baskets_times_what_strata_explain() -> None:
-    found = prior().estimate([30.0, 5.0], [2.0, 1.0]).within(np.array([2.0, 1.0]), np.array([8.0, 0.0]))
+    found = (
+        prior().estimate([30.0, 5.0], [2.0, 1.0]).within(np.array([2.0, 1.0]), np.array([8.0, 0.0]))
+    )
     overall = prior().estimate([30.0], [2.0])
-    assert (found.lift[0], found.low[0], found.high[0]) == (overall.lift / 4, overall.low / 4, overall.high / 4)
+    assert (found.lift[0], found.low[0], found.high[0]) == (
+        overall.lift / 4,
+        overall.low / 4,
+        overall.high / 4,
+    )
     assert np.isnan([found.lift[1], found.low[1], found.high[1]]).all()
 
 

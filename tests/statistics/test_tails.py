@@ -32,10 +32,14 @@ def exact_tail(count: int, mean: float) -> Decimal:
 
 @given(COUNTS, MEANS)
 def test_the_tail_is_scipys(count, mean):
-    assert poisson_tail(count, mean) == pytest.approx(stats.poisson.sf(count - 1, mean), rel=1e-9, abs=1e-300)
+    assert poisson_tail(count, mean) == pytest.approx(
+        stats.poisson.sf(count - 1, mean), rel=1e-9, abs=1e-300
+    )
 
 
-@pytest.mark.parametrize(("count", "mean"), [(1, 1e-12), (5, 1e-3), (8, 0.003), (40, 0.5), (120, 1.0), (300, 120.0)])
+@pytest.mark.parametrize(
+    ("count", "mean"), [(1, 1e-12), (5, 1e-3), (8, 0.003), (40, 0.5), (120, 1.0), (300, 120.0)]
+)
 def test_tiny_tails_are_exact(count, mean):
     wanted = exact_tail(count, mean)
     assert float(poisson_tail(count, mean)) == pytest.approx(float(wanted), rel=1e-11)
@@ -45,7 +49,9 @@ def test_tiny_tails_are_exact(count, mean):
 @pytest.mark.parametrize(("count", "mean"), [(200, 0.01), (400, 1.0), (3_000, 600.0)])
 def test_the_logarithm_goes_on_where_the_tail_underflows(count, mean):
     assert poisson_tail(count, mean) == 0
-    assert float(poisson_log_tail(count, mean)) == pytest.approx(float(exact_tail(count, mean).ln()), rel=1e-11)
+    assert float(poisson_log_tail(count, mean)) == pytest.approx(
+        float(exact_tail(count, mean).ln()), rel=1e-11
+    )
 
 
 def test_a_count_of_zero_or_a_sure_thing_has_a_tail_of_one():
@@ -73,4 +79,6 @@ def test_garwoods_interval_is_the_chi_squared_one(count, confidence):
 def test_the_normal_tail_never_exceeds_the_poisson_tail(count, mean):
     """What the calibrated protocol's filter rests on."""
     if count > mean:
-        assert stats.norm.sf((count - mean) / np.sqrt(mean)) <= float(poisson_tail(count, mean)) * (1 + 1e-9)
+        assert stats.norm.sf((count - mean) / np.sqrt(mean)) <= float(poisson_tail(count, mean)) * (
+            1 + 1e-9
+        )

@@ -2,14 +2,12 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from helpers.dated_shop import dated_shop
 from neatrec.cli.main import exit_code_of
 from neatrec.models import make_model
-from neatrec.serving import ServingTable
 from neatrec.training.train import ModelChoice, TrainOptions, train_bundle, trained_otherwise
 
 LIFT = ModelChoice(model="shrunk-lift")
@@ -26,11 +24,11 @@ LIFT = ModelChoice(model="shrunk-lift")
         (LIFT, TrainOptions(k=7), "-k 7"),
         (LIFT, TrainOptions(strata=("store",)), "--strata store"),
         (LIFT, TrainOptions(strata=()), "--strata none"),
-        (LIFT, TrainOptions(index=False), "serving table none"),
-        (LIFT, TrainOptions(half_life="60d"), "--half-life 60d"),
     ],
 )
-def test_the_first_other_option_is_named(tmp_path, choice, options: TrainOptions, other: str | None) -> None:
+def test_the_first_other_option_is_named(
+    tmp_path, choice, options: TrainOptions, other: str | None
+) -> None:
     train_bundle(dated_shop, tmp_path / "bundle", choice, options)
     assert trained_otherwise(tmp_path / "bundle", dated_shop(), LIFT, TrainOptions()) == other
 
@@ -41,9 +39,14 @@ def test_other_baskets_alone_are_no_other_options(tmp_path: Path) -> None:
     assert trained_otherwise(tmp_path / "bundle", undated, LIFT, TrainOptions()) is None
 
 
-def test_serve_neither_serves_nor_replaces_a_bundle_of_another_model(tmp_path: Path, capsys) -> None:
+def test_serve_neither_serves_nor_replaces_a_bundle_of_another_model(
+    tmp_path: Path, capsys
+) -> None:
     orders, out = tmp_path / "orders.csv", tmp_path / "bundle"
-    orders.write_text("order_id,product\n" + "".join(f"{n},{item}\n" for n in range(30) for item in ("tea", "milk")))
+    orders.write_text(
+        "order_id,product\n"
+        + "".join(f"{n},{item}\n" for n in range(30) for item in ("tea", "milk"))
+    )
     words = [str(orders), "--basket", "order_id", "--item", "product", "--out", str(out)]
     assert exit_code_of(["train", *words, "--model", "llr", "--quiet"]) == 0
     before = (out / "manifest.json").read_bytes()
@@ -55,23 +58,22 @@ def test_serve_neither_serves_nor_replaces_a_bundle_of_another_model(tmp_path: P
     assert (out / "manifest.json").read_bytes() == before
 
 
-def test_serve_trains_with_a_half_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    """The model is shrunk lift here, for speed; the second time the bundle is there."""
-    orders, out = tmp_path / "orders.csv", tmp_path / "bundle"
-    rows = [f"{n},{item},2025-{n % 12 + 1:02}-01\n" for n in range(240) for item in ("tea", "milk")]
-    orders.write_text("order_id,product,created_at\n" + "".join(rows))
-    monkeypatch.setattr("neatrec.training.train.ModelChoice.make", lambda _: make_model("shrunk-lift"))
+def test_serve_takes_the_bundle_that_it_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    """The model is shrunk lift here, for speed."""
+    orders = tmp_path / "orders.csv"
+    orders.write_text(
+        "order_id,product\n"
+        + "".join(f"{n},{item}\n" for n in range(240) for item in ("tea", "milk"))
+    )
+    monkeypatch.setattr(
+        "neatrec.training.train.ModelChoice.make", lambda _: make_model("shrunk-lift")
+    )
     monkeypatch.setattr("neatrec.service.run.serve", lambda settings, **_: None)
-    words = ["serve", str(orders), "--out", str(out), "--port", "0"]
     for _ in range(2):
-        assert exit_code_of([*words, "--half-life", "60d"]) == 0
-    assert ServingTable.open(out).pairs.half_life == 60.0
+        assert (
+            exit_code_of(["serve", str(orders), "--out", str(tmp_path / "bundle"), "--port", "0"])
+            == 0
+        )
     assert "trained on the same baskets with the same options" in capsys.readouterr().err
-    for other, said in (
-        (words, "(--half-life 60d)"),
-        ([*words, "--half-life", "30d"], "(--half-life 60d)"),
-        ([*words, "--half-life", "soon"], "`half_life` must be days, weeks or years"),
-        (["serve", str(out), "--half-life", "30d"], "must be orders where options describe columns, rows or training"),
-    ):
-        assert exit_code_of(other) == 2
-        assert said in capsys.readouterr().err

@@ -7,15 +7,12 @@ bundle is under `NAME` or under `.NAME.previous`; readers look in this order, th
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import json
 import logging
 import os
-import shutil
 import socket
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
+from neatrec.atomic import exchange, remove, sync_folder
 from neatrec.bundle.manifest import NAME
 from neatrec.errors import BundleError, ParameterError, ResourceError, must_be
 from neatrec.text import printable
@@ -60,13 +58,13 @@ class BundleFolder:
     def lock(self) -> Path:
         return self.live.with_name(f"{self.live.name}.lock")
 
-    @property
-    def checkpoints(self) -> Path:
-        return self.live.with_name(f"{self.live.name}.checkpoint")
-
     def readable(self) -> Path:
         """The folder to read: the bundle, or the older one that a crash left beside it."""
-        for folder in (self.live, self.previous, self.live):  # a writer may have renamed it in between
+        for folder in (
+            self.live,
+            self.previous,
+            self.live,
+        ):  # a writer may have renamed it in between
             if (folder / NAME).is_file():
                 return folder
         raise BundleError(
@@ -82,7 +80,12 @@ class BundleFolder:
         if self.live.is_dir() and ((self.live / NAME).is_file() or not any(self.live.iterdir())):
             return
         if self.live.exists():
-            raise must_be("out", "a new folder or an older bundle", str(self.live), hint="Nothing was overwritten.")
+            raise must_be(
+                "out",
+                "a new folder or an older bundle",
+                str(self.live),
+                hint="Nothing was overwritten.",
+            )
 
     def recover(self) -> None:
         """Clean up after a crash: restore the older bundle, remove unfinished ones."""
@@ -90,7 +93,9 @@ class BundleFolder:
             if (self.live / NAME).is_file():
                 remove(self.previous)
             else:
-                log.warning("restoring %s, which a crash left under another name", printable(self.live))
+                log.warning(
+                    "restoring %s, which a crash left under another name", printable(self.live)
+                )
                 os.rename(self.previous, self.live)
         remove(self.writing)
 
@@ -112,22 +117,6 @@ class BundleFolder:
 
 def is_bundle(path: str | Path) -> bool:
     return (Path(path) / NAME).is_file()
-
-
-def exchange(one: Path, other: Path) -> bool:
-    """Exchange two folders atomically; False where the system or the file system cannot."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    swap = 2  # RENAME_EXCHANGE on Linux, RENAME_SWAP on macOS
-    here = -100 if sys.platform == "linux" else -2  # AT_FDCWD
-    call = getattr(libc, "renameat2" if sys.platform == "linux" else "renameatx_np", None)
-    if call is None:
-        return False
-    if call(here, os.fsencode(one), here, os.fsencode(other), ctypes.c_uint(swap)) == 0:
-        return True
-    code = ctypes.get_errno()
-    if code in {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}:
-        return False
-    raise OSError(code, os.strerror(code), str(other))
 
 
 @contextmanager
@@ -159,7 +148,9 @@ def replacing(path: Path, *, parents: bool = False) -> Iterator[Path]:
 
 
 @contextmanager
-def system_errors(what: str, path: Path, untouched: str = "What was there before is untouched.") -> Iterator[None]:
+def system_errors(
+    what: str, path: Path, untouched: str = "What was there before is untouched."
+) -> Iterator[None]:
     """What the system refuses to write becomes one sentence: full, read-only, of another user."""
     try:
         yield
@@ -170,28 +161,6 @@ def system_errors(what: str, path: Path, untouched: str = "What was there before
         advice = "Free some space." if is_full else "Choose a folder that can be written."
         kind = ResourceError if is_full else ParameterError
         raise kind(message, file=str(path), hint=f"{advice} {untouched}") from error
-
-
-def remove(place: Path) -> None:
-    if place.is_dir():
-        shutil.rmtree(place)
-    else:
-        place.unlink(missing_ok=True)
-
-
-def sync_file(file: Path) -> None:
-    """Flush `file` to the disk."""
-    with file.open("rb") as stream:
-        os.fsync(stream.fileno())
-
-
-def sync_folder(folder: Path) -> None:
-    """Flush the names in `folder` to the disk."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 _held: dict[Path, tuple[int, int]] = {}
@@ -210,14 +179,6 @@ class BundleLock:
     def __init__(self, bundle: str | Path) -> None:
         self.place = BundleFolder.of(bundle)
         self._file: int | None = None
-
-    @property
-    def checkpoints(self) -> Path:
-        """Where a run into this bundle keeps its checkpoints."""
-        return self.place.checkpoints
-
-    def remove_checkpoints(self) -> None:
-        remove(self.checkpoints)
 
     def __enter__(self) -> Self:
         path, me = self.place.lock, threading.get_ident()
@@ -259,13 +220,19 @@ def _lock_file(place: BundleFolder) -> int:
             raise _busy(place, holder or "another run") from error
         except OSError as error:
             os.close(handle)
-            raise ResourceError(f"cannot lock {printable(place.lock)}: {printable(error.strerror)}") from error
+            raise ResourceError(
+                f"cannot lock {printable(place.lock)}: {printable(error.strerror)}"
+            ) from error
         if _is_at(handle, place.lock):
             break
         os.close(handle)
     if left_by := _read_holder(handle):
         log.info("took over the lock %s of %s, which has ended", printable(place.lock), left_by)
-    info = {"pid": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat(timespec="seconds")}
+    info = {
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "since": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
     os.ftruncate(handle, 0)
     os.pwrite(handle, json.dumps(info).encode(), 0)
     return handle

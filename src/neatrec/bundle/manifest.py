@@ -52,7 +52,7 @@ class Manifest:
     keeps_users: bool = False
     """Whether the bundle holds vectors and ids of users."""
     notes: Mapping[str, Any] = field(default_factory=dict)
-    """Further facts: the serving table, the warm start."""
+    """Further facts: of the serving table, for one."""
     format: int = FORMAT
 
     @property
@@ -63,11 +63,11 @@ class Manifest:
         return hashlib.sha256(_canonical(entries)).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "content_hash": self.content_hash, "manifest_hash": self._whole_hash()}
-
-    def _whole_hash(self) -> str:
-        """SHA-256 of all entries; in older manifests it stands under `content_hash`."""
-        return hashlib.sha256(_canonical(asdict(self))).hexdigest()
+        return {
+            **asdict(self),
+            "content_hash": self.content_hash,
+            "manifest_hash": hashlib.sha256(_canonical(asdict(self))).hexdigest(),
+        }
 
     def to_bytes(self) -> bytes:
         """The only valid bytes of this manifest."""
@@ -87,10 +87,12 @@ class Manifest:
                 file=str(file),
                 hint="Train it again, or use the version of neatrec that wrote it.",
             )
-        is_old = "manifest_hash" not in entries
-        manifest = _from_entries(entries, file)
-        old = _canonical({**asdict(manifest), "content_hash": manifest._whole_hash()})
-        if content != (old if is_old else manifest.to_bytes()):
+        try:
+            manifest = _from_entries(entries, file)
+            intact = content == manifest.to_bytes()
+        except (ValueError, RecursionError) as error:  # numbers that are none, notes in notes
+            raise damaged(file, "it is not a manifest") from error
+        if not intact:
             raise damaged(file, "its content hash does not match")
         return manifest
 
@@ -126,12 +128,14 @@ def check_entries(entries: Any, kinds: Kinds, file: Path) -> None:
         value = entries[name]
         if type(value) not in allowed or (type(value) is int and value < 0):
             words = " or ".join(WORDS[kind] for kind in allowed)
-            raise damaged(file, f"its entry {name!r} must be {words}, got {printable(repr(value), 60)}")
+            raise damaged(
+                file, f"its entry {name!r} must be {words}, got {printable(repr(value), 60)}"
+            )
 
 
 WORDS: Mapping[type, str] = {
     str: "text",
-    int: "a whole number from 0 on",
+    int: "a whole number of at least 0",
     float: "a number",
     bool: "true or false",
     dict: "an object",
@@ -141,11 +145,17 @@ WORDS: Mapping[type, str] = {
 
 
 def _is_inside(name: str) -> bool:
-    return bool(name) and "\\" not in name and all(part not in {"", ".", ".."} for part in name.split("/"))
+    return (
+        name.isprintable()
+        and "\\" not in name
+        and all(part not in {"", ".", ".."} for part in name.split("/"))
+    )
 
 
 def _canonical(entries: Mapping[str, Any]) -> bytes:
-    return (json.dumps(entries, indent=2, sort_keys=True, ensure_ascii=True, allow_nan=False) + "\n").encode("ascii")
+    return (
+        json.dumps(entries, indent=2, sort_keys=True, ensure_ascii=True, allow_nan=False) + "\n"
+    ).encode("ascii")
 
 
 def damaged(file: Path, why: str) -> BundleError:
@@ -158,7 +168,9 @@ def damaged(file: Path, why: str) -> BundleError:
 
 
 def unreadable(file: Path, error: OSError) -> BundleError:
-    return BundleError(f"cannot read {printable(file)}: {printable(error.strerror)}", file=str(file))
+    return BundleError(
+        f"cannot read {printable(file)}: {printable(error.strerror)}", file=str(file)
+    )
 
 
 def regular_file(folder: Path, name: str) -> Path:

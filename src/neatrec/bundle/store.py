@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import os
 import platform
-import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -22,7 +18,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from neatrec._version import __version__
-from neatrec.bundle.folder import BundleFolder, BundleLock, remove, sync_file, sync_folder, system_errors
+from neatrec.atomic import remove, sync_file, sync_folder
+from neatrec.bundle.folder import BundleFolder, BundleLock, system_errors
 from neatrec.bundle.manifest import (
     NAME,
     FileRecord,
@@ -33,12 +30,11 @@ from neatrec.bundle.manifest import (
     regular_file,
     verify_files,
 )
-from neatrec.data.baskets import BasketStream, as_shards
 from neatrec.data.catalog import Catalog, string_array
-from neatrec.errors import BundleError, InputError, NeatrecError, must_be
+from neatrec.errors import BundleError, InputError, NeatrecError
 from neatrec.models.base import Model
 from neatrec.models.parameters import ModelParameters
-from neatrec.models.registry import ALIASES, MODEL_CLASSES, alias_settings, model_class
+from neatrec.models.registry import MODEL_CLASSES, model_class
 from neatrec.text import printable
 
 ARRAYS, ITEMS, USERS = "arrays.safetensors", "items.parquet", "users.parquet"
@@ -55,22 +51,32 @@ def save_bundle(
     model: Model,
     path: str | Path,
     *,
-    baskets_hash: str | None = None,
     seed: int | None = None,
     keep_users: bool = False,
     notes: Mapping[str, Any] | None = None,
     write_extra: WriteExtraFiles | None = None,
 ) -> Manifest:
-    """Write the bundle at `path` and return its manifest.
+    """Write the bundle at `path`, replacing an older one in one step, and return its manifest.
 
-    Hash and seed are those of the fit unless they are given; only a fit on a stream has no hash of its own.
+    Parameters
+    ----------
+    model
+        A fitted model.
+    path
+        Folder of the bundle: new, or an older bundle.
+    seed
+        Seed to record; None: that of the fit.
+    keep_users
+        Whether ids and vectors of users are kept.
+    notes
+        Further entries of the manifest.
+    write_extra
+        Called with the folder to add files, such as a serving table.
 
-    It is written beside the older bundle, which it replaces atomically. Vectors and ids of users are left out unless
-    `keep_users`. `write_extra(folder)` may add files: a serving table.
+    Examples
+    --------
+    >>> save_bundle(model, "bundle").content_hash  # doctest: +SKIP
     """
-    known_hash = model.baskets_hash if baskets_hash is None else baskets_hash
-    if known_hash is None:
-        raise must_be("baskets_hash", "given for a model that was fitted on a stream (see `stream_hash`)", None)
     seed = model.seed if seed is None else seed
 
     def write(folder: Path) -> Manifest:
@@ -84,7 +90,7 @@ def save_bundle(
             kind=model.kind,
             parameters=model.parameters.to_dict(),
             learned=model.fit_info(),
-            data_hash=known_hash,
+            data_hash=model.baskets_hash,
             seed=None if seed is None else int(seed),
             items=len(model.catalog),
             lines=int(model.item_count.sum()),
@@ -95,25 +101,6 @@ def save_bundle(
             files=_records(folder),
         )
 
-    return _replace_bundle(path, write)
-
-
-def rewrite_bundle(path: str | Path, write_extra: WriteExtraFiles, *, without: str) -> Manifest:
-    """Write the files in the folder `without` of the bundle at `path` again, and return the new manifest.
-
-    All other files stay, and so does the manifest except for the notes that `write_extra` returns: equal files give an
-    equal version. As with `save_bundle` the older bundle is replaced atomically.
-    """
-
-    def write(folder: Path) -> Manifest:
-        old, before = read_bundle(path, lambda folder, manifest: (folder, manifest))
-        for name in before.files:
-            if not name.startswith(f"{without}/"):
-                _link_or_copy(old / name, folder / name)
-        notes = {**before.notes, **write_extra(folder)}
-        return replace(before, notes=notes, files=_records(folder))
-
-    read_manifest(path, verify=False)  # refused before anything is written where there is no bundle
     return _replace_bundle(path, write)
 
 
@@ -138,19 +125,25 @@ def _replace_bundle(path: str | Path, write: Callable[[Path], Manifest]) -> Mani
 
 
 def load_bundle(path: str | Path, *, verify: bool = True) -> Model:
-    """The model in the bundle at `path`. A damaged file is refused by name."""
+    """Load the model of a bundle. A damaged file is refused by name.
+
+    Parameters
+    ----------
+    path
+        Folder of the bundle.
+    verify
+        Whether the hashes of all files are checked.
+
+    Examples
+    --------
+    >>> load_bundle("bundle").rank("Tortilla Chips", 5)  # doctest: +SKIP
+    """
     return read_bundle(path, _model, verify=verify)
 
 
 def read_manifest(path: str | Path, *, verify: bool = True) -> Manifest:
     """The manifest of the bundle at `path`; with `verify` its files are checked."""
     return read_bundle(path, lambda _, manifest: manifest, verify=verify)
-
-
-def stream_hash(baskets: BasketStream) -> str:
-    """`Baskets.hash` of one shard; of several, a hash of their hashes."""
-    hashes = [shard.hash for shard in as_shards(baskets)]
-    return hashes[0] if len(hashes) == 1 else hashlib.sha256("|".join(hashes).encode()).hexdigest()
 
 
 # ---- writing
@@ -165,16 +158,6 @@ def _sync(folder: Path) -> None:
             sync_file(file)
 
 
-def _link_or_copy(old: Path, new: Path) -> None:
-    """A hard link where the file system allows it, else a copy."""
-    new.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        os.link(old, new)
-    except OSError as error:
-        log.debug("copying %s: %s", printable(old), printable(error))
-        shutil.copyfile(old, new)
-
-
 def _records(folder: Path) -> dict[str, FileRecord]:
     """Sizes and hashes of all files below `folder`, by their path inside it."""
     files = sorted(file for file in folder.rglob("*") if file.is_file())
@@ -182,7 +165,9 @@ def _records(folder: Path) -> dict[str, FileRecord]:
 
 
 def write_arrays(model: Model, folder: Path, keep_users: bool) -> None:
-    arrays = {name: np.ascontiguousarray(array) for name, array in model.arrays(users=keep_users).items()}
+    arrays = {
+        name: np.ascontiguousarray(array) for name, array in model.arrays(users=keep_users).items()
+    }
     file = folder / ARRAYS
     file.touch()
     mode = file.stat().st_mode
@@ -201,7 +186,11 @@ def write_items(model: Model, folder: Path) -> None:
 
 def versions(*libraries: str) -> dict[str, str]:
     """Of neatrec, Python, the kind of processor, and the libraries that are installed."""
-    found = {"neatrec": __version__, "python": platform.python_version(), "machine": platform.machine()}
+    found = {
+        "neatrec": __version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+    }
     for library in libraries:
         with suppress(PackageNotFoundError):
             found[library] = version(library)
@@ -226,7 +215,9 @@ def _remove_unfinished(place: BundleFolder) -> None:
 # ---- reading
 
 
-def read_bundle(path: str | Path, read: Callable[[Path, Manifest], Result], *, verify: bool = True) -> Result:
+def read_bundle(
+    path: str | Path, read: Callable[[Path, Manifest], Result], *, verify: bool = True
+) -> Result:
     """The result of `read(folder, manifest)`, of one version: repeated where a writer replaced the bundle meanwhile."""
     place = BundleFolder.of(path)
     for attempt in range(MAX_ATTEMPTS):
@@ -246,7 +237,9 @@ def read_bundle(path: str | Path, read: Callable[[Path, Manifest], Result], *, v
             if isinstance(error, OSError):
                 raise damaged(place.live, printable(error)) from error
             raise
-    raise BundleError(f"{printable(place.live)} is replaced faster than it can be read", file=str(place.live))
+    raise BundleError(
+        f"{printable(place.live)} is replaced faster than it can be read", file=str(place.live)
+    )
 
 
 class _FolderState(NamedTuple):
@@ -285,7 +278,9 @@ def named_file(folder: Path, manifest: Manifest, name: str) -> Path:
     return regular_file(folder, name)
 
 
-def read_catalog(folder: Path, manifest: Manifest) -> tuple[Catalog, np.ndarray[Any, np.dtype[np.int64]]]:
+def read_catalog(
+    folder: Path, manifest: Manifest
+) -> tuple[Catalog, np.ndarray[Any, np.dtype[np.int64]]]:
     """The catalogue, and the lines of each item in the training baskets.
 
     The number of rows stands in the file's footer: a file of millions of rows in place of it is never read.
@@ -293,7 +288,10 @@ def read_catalog(folder: Path, manifest: Manifest) -> tuple[Catalog, np.ndarray[
     file = named_file(folder, manifest, ITEMS)
     try:
         footer = pq.read_metadata(file)
-        rows = {footer.num_rows, sum(footer.row_group(n).num_rows for n in range(footer.num_row_groups))}
+        rows = {
+            footer.num_rows,
+            sum(footer.row_group(n).num_rows for n in range(footer.num_row_groups)),
+        }
         if rows != {manifest.items} or not manifest.items:
             raise damaged(file, f"it has {max(rows):,} rows, the manifest says {manifest.items:,}")
         count = pq.read_table(file, columns=["count"])["count"]
@@ -304,12 +302,16 @@ def read_catalog(folder: Path, manifest: Manifest) -> tuple[Catalog, np.ndarray[
     return Catalog.load(file), count.to_numpy()
 
 
-def model_of(manifest: Manifest, catalog: Catalog, arrays: Mapping[str, Any], folder: Path) -> Model:
+def model_of(
+    manifest: Manifest, catalog: Catalog, arrays: Mapping[str, Any], folder: Path
+) -> Model:
     """The model of a manifest, a catalog and arrays, which are tried out: they must fit together."""
     parameters = parameters_of(manifest, folder)
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise damaged(folder / ARRAYS, f"array {printable(name)!r} holds a number that is not finite")
+            raise damaged(
+                folder / ARRAYS, f"array {printable(name)!r} holds a number that is not finite"
+            )
     try:
         model = model_class(manifest.model).from_arrays(parameters, catalog, arrays)
         model.score_all([0])
@@ -320,21 +322,22 @@ def model_of(manifest: Manifest, catalog: Catalog, arrays: Mapping[str, Any], fo
 
 
 def parameters_of(manifest: Manifest, folder: Path) -> ModelParameters:
-    """The parameters of the model, also where the manifest is older than some of them."""
-    if manifest.model not in {*MODEL_CLASSES, *ALIASES}:
+    """The parameters of the model."""
+    if manifest.model not in MODEL_CLASSES:
         raise BundleError(
             f"{printable(folder)} holds a model {printable(manifest.model)!r}, which this version does not have"
         )
-    saved = {**alias_settings(manifest.model), **manifest.parameters}
     try:
-        return model_class(manifest.model).Parameters.from_saved(saved)
+        return model_class(manifest.model).Parameters(**manifest.parameters)
     except (TypeError, ValueError, InputError) as error:
-        raise damaged(folder / NAME, f"the parameters do not fit the model ({printable(error)})") from error
+        raise damaged(
+            folder / NAME, f"the parameters do not fit the model ({printable(error)})"
+        ) from error
 
 
 def _read_arrays(file: Path) -> dict[str, np.ndarray[Any, Any]]:
     try:
         with safe_open(file, framework="numpy") as tensors:
             return {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118 (not a mapping)
-    except (SafetensorError, OSError) as error:
-        raise damaged(file, printable(error)) from error
+    except Exception as error:  # safetensors raises errors of many kinds
+        raise damaged(file, printable(error, 300)) from error

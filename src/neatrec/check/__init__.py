@@ -1,1 +1,1 @@
-"""What `neatrec check` reports: contents, suspicious items, statistical power, cost."""
+"""What `neatrec check` reports: contents, suspicious items, statistical power."""

@@ -10,6 +10,8 @@ import numpy.typing as npt
 from scipy import special
 
 from neatrec.cooccurrence import Margins
+from neatrec.cooccurrence.count_book import CountBook
+from neatrec.cooccurrence.engine import MEMORY, Engine
 from neatrec.cooccurrence.expected_counts import fit_expected
 from neatrec.cooccurrence.strata import default_strata
 from neatrec.data.baskets import Baskets
@@ -57,27 +59,32 @@ class Power:
     """The share of basket lines that are such items."""
 
 
-def measure_power(baskets: Baskets, options: LabelOptions = TRIAL, threads: int | None = None) -> Power | None:
+def measure_power(
+    baskets: Baskets, options: LabelOptions = TRIAL, engine: Engine = MEMORY
+) -> Power | None:
     """The calibrated protocol at q = 0.05, tried on the baskets; None where no basket makes a pair to count."""
     config = options.resolve(baskets)
-    tester, tested = config.test_pairs(baskets, {"threads": threads})
-    margins = tested.pairs.margins
+    test = config.protocol_test
+    tested = test.test(CountBook(baskets, engine))
+    margins = tested.margins
     if not margins.records:
         return None
-    threshold = tester.thresholds(tested, config.levels)[LEVEL]
-    chosen = np.flatnonzero(tester.passes(tested, threshold))
-    possible = possible_pairs(margins.first, margins.second, margins.category, directed=config.directed)
+    threshold = test.thresholds(tested, config.levels)[LEVEL]
+    labels = tested.where(test.passes(tested, threshold))
+    possible = possible_pairs(
+        margins.first, margins.second, margins.category, directed=config.directed
+    )
     needed = threshold or LEVEL / max(possible, 1)
     known = np.zeros(len(baskets.catalog), dtype=bool)
-    known[tested.pairs.query[chosen]] = True
-    known[tested.pairs.item[chosen]] = True
+    known[labels.query] = True
+    known[labels.item] = True
     sales = baskets.item_counts
     *tenths, best = _tiers(baskets, margins, needed, directed=config.directed)
     return Power(
         records=margins.records,
         possible_pairs=possible,
         threshold=needed,
-        labels=len(chosen) if config.directed else 2 * len(chosen),
+        labels=len(labels) if config.directed else 2 * len(labels),
         deciles=tuple(tenths),
         best_sellers=best,
         items_with_evidence=float(known.sum() / max((sales > 0).sum(), 1)),
@@ -115,7 +122,9 @@ def _critical_count(expected: Floats, threshold: float) -> Floats:
     return high
 
 
-def _tiers(baskets: Baskets, margins: Margins, threshold: float, *, directed: bool) -> tuple[PowerTier, ...]:
+def _tiers(
+    baskets: Baskets, margins: Margins, threshold: float, *, directed: bool
+) -> tuple[PowerTier, ...]:
     """Tenths of the bought items, the rarest first, and then the most popular hundredth."""
     sales = baskets.item_counts
     bought = np.flatnonzero(sales)
@@ -124,7 +133,9 @@ def _tiers(baskets: Baskets, margins: Margins, threshold: float, *, directed: bo
     parts = [*tenths, by_sales[-max(len(by_sales) // 100, 1) :]]
     factors = fit_expected(margins, "quasi", directed=directed)
     # a typical item has the mean factors of its tier: one odd item does not turn them
-    query, item = (np.array([f[part].mean() for part in parts]) for f in (factors.query, factors.item))
+    query, item = (
+        np.array([f[part].mean() for part in parts]) for f in (factors.query, factors.item)
+    )
     like = smallest_lift(query * item, threshold)
     popular = smallest_lift(query * item[-2], threshold)
     return tuple(
@@ -148,7 +159,7 @@ class LabelRepeat:
 
 
 def label_repeats(
-    baskets: Baskets, strata: Sequence[str] | None = None, threads: int | None = None
+    baskets: Baskets, strata: Sequence[str] | None = None, engine: Engine = MEMORY
 ) -> tuple[LabelRepeat, ...]:
     """Without strata, and with these (None: the default); nothing where times are unknown or all the same."""
     if baskets.times is None or not len(baskets) or baskets.times.min() == baskets.times.max():
@@ -157,13 +168,15 @@ def label_repeats(
     first, second = baskets.select(before), baskets.select(~before)
     within = default_strata(first) if strata is None else tuple(strata)
     choices = ((), within) if within else ((),)
-    return tuple(_repeat(first, second, names, threads) for names in choices)
+    return tuple(_repeat(first, second, names, engine) for names in choices)
 
 
-def _repeat(first: Baskets, second: Baskets, strata: tuple[str, ...], threads: int | None) -> LabelRepeat:
+def _repeat(
+    first: Baskets, second: Baskets, strata: tuple[str, ...], engine: Engine
+) -> LabelRepeat:
     options = LabelOptions(levels=(LEVEL,), min_basket=MIN_BASKET, strata=strata)
-    labels = make_labels(first, options, threads=threads)
+    labels = make_labels(first, options, engine=engine)
     once = slice(None) if labels.options["directed"] else labels.query < labels.item
     query, item = labels.query[once], labels.item[once]
-    lifts = LabelConfig.of(labels).lifts_in(second, query, item, {"threads": threads})
+    lifts = LabelConfig.of(labels).lifts_in(second, query, item, engine)
     return LabelRepeat(strata, len(query), int((lifts > 1).sum()))

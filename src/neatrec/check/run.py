@@ -1,4 +1,4 @@
-"""What `neatrec check` computes: what is in the data, what looks suspect, how much it can show, what it will cost."""
+"""What `neatrec check` computes: what is in the data, what looks suspect, how much it can show."""
 
 from __future__ import annotations
 
@@ -12,13 +12,35 @@ import numpy as np
 import pyarrow as pa
 
 from neatrec._version import __version__
-from neatrec.check.power import LEVEL, MIN_BASKET, POWER, TRIAL, LabelRepeat, Power, label_repeats, measure_power
-from neatrec.check.suspects import FrequentItem, InseparablePair, frequent_items, inseparable_items, placeholder_items
-from neatrec.cooccurrence import CountOptions, Forecast, forecast
+from neatrec.check.power import (
+    LEVEL,
+    MIN_BASKET,
+    POWER,
+    TRIAL,
+    LabelRepeat,
+    Power,
+    label_repeats,
+    measure_power,
+)
+from neatrec.check.suspects import (
+    FrequentItem,
+    InseparablePair,
+    frequent_items,
+    inseparable_items,
+    placeholder_items,
+)
+from neatrec.cooccurrence import CountOptions
 from neatrec.cooccurrence.count_input import pairs_of_size
-from neatrec.cooccurrence.recency import parse_half_life
+from neatrec.cooccurrence.engine import MEMORY, Engine
 from neatrec.cooccurrence.strata import FEW_BASKETS as FEW_IN_STRATUM
-from neatrec.cooccurrence.strata import MONTH, RULED_OUT, default_strata, parse_strata, strata_groups, strata_words
+from neatrec.cooccurrence.strata import (
+    MONTH,
+    RULED_OUT,
+    default_strata,
+    parse_strata,
+    strata_groups,
+    strata_words,
+)
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN
 from neatrec.data.table_result import TableResult
@@ -31,8 +53,8 @@ log = logging.getLogger(__name__)
 FORMAT = 1
 LONG_BASKET = 2_000
 """Longer baskets are not shopping trips: the trial count, which finds suspects and evidence, leaves them out."""
-MAX_COUNT_SECONDS = 300.0
-"""If the forecast exceeds this, the data is described without counting its pairs."""
+MAX_RECORDS = 30_000_000_000
+"""With more pairs of lines, some minutes of work, the data is described without counting its pairs."""
 FEW_BASKETS = 1_000
 CAP = CountOptions().max_basket_pairs
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
@@ -86,9 +108,6 @@ class CheckResult(TableResult):
     power: Power | None
     advice: str
     """A sentence on how to get more labels, where there are few."""
-    forecast: Forecast
-    half_life: float | None = None
-    """Days after which a basket counts half in `power`; None: all count the same."""
     strata: tuple[str, ...] = ()
     """Columns within which labels and evidence are measured."""
     repeats: tuple[LabelRepeat, ...] = ()
@@ -102,14 +121,21 @@ class CheckResult(TableResult):
             "version": __version__,
             **{name: getattr(self, name) for name in ("source", "hash", "lines", "baskets")},
             "items": {"catalogue": self.catalogue_items, "bought": self.bought_items},
-            **{name: getattr(self, name) for name in ("users", "guests", "uncategorised", "ordered")},
+            **{
+                name: getattr(self, name)
+                for name in ("users", "guests", "uncategorised", "ordered")
+            },
             "categories": dict(self.categories),
-            "period": None if self.period is None else {"first": self.period[0], "last": self.period[1]},
+            "period": None
+            if self.period is None
+            else {"first": self.period[0], "last": self.period[1]},
             "sizes": asdict(self.sizes),
             "dropped": dict(self.dropped),
             "suspects": {
                 "frequent": [asdict(item) for item in self.frequent],
-                "inseparable": None if self.inseparable is None else [asdict(pair) for pair in self.inseparable],
+                "inseparable": None
+                if self.inseparable is None
+                else [asdict(pair) for pair in self.inseparable],
                 "long_baskets": self.long_baskets,
             },
             "trial_count": {
@@ -118,11 +144,13 @@ class CheckResult(TableResult):
                 "excluded_lines": self.long_lines,
                 "longest": LONG_BASKET,
             },
-            "over_cap": {"baskets": self.over_cap, "max_pairs": self.max_pairs, "max_basket_pairs": CAP},
+            "over_cap": {
+                "baskets": self.over_cap,
+                "max_pairs": self.max_pairs,
+                "max_basket_pairs": CAP,
+            },
             "power": None if self.power is None else _power_json(self.power),
-            "forecast": asdict(self.forecast),
             "strata": list(self.strata),
-            **({} if self.half_life is None else {"half_life": self.half_life}),
             "repeats": [asdict(repeat) for repeat in self.repeats],
             "warnings": list(self.warnings),
             "advice": self.advice,
@@ -157,32 +185,39 @@ def check_baskets(
     baskets: Baskets,
     *,
     strata: Sequence[str] | None = None,
-    half_life: str | float | None = None,
-    threads: int | None = None,
+    engine: Engine = MEMORY,
 ) -> CheckResult:
-    """Check `baskets`: contents, what was dropped, suspects, the smallest lift that shows, the cost of counting.
+    """Check `baskets`: contents, dropped rows, suspicious items, the smallest detectable lift.
 
-    `strata`: within what evidence is measured; None: basket size, month and store, as far as they are known.
-    `half_life`: days after which a basket counts half as evidence.
+    Parameters
+    ----------
+    baskets
+        The baskets to check.
+    strata
+        Columns within which evidence is measured; None: basket size, month and store, as far as
+        they are known.
+    engine
+        Engine that counts pairs.
 
+    Examples
+    --------
     >>> found = check_baskets(Baskets.from_lists([["tea", "milk"]] * 3 + [["tea"]]))
     >>> found.lines, found.sizes.ones, found.power
     (7, 1, None)
     """
     strata = parse_strata(strata)
-    strata_groups(baskets, strata or ())  # a column that is not there is refused before anything is counted
-    options = replace(TRIAL, strata=strata, half_life=half_life)
-    counting = CountOptions(directed=baskets.ordered, min_basket=MIN_BASKET)
+    strata_groups(
+        baskets, strata or ()
+    )  # a column that is not there is refused before anything is counted
+    options = replace(TRIAL, strata=strata)
     long = baskets.sizes > LONG_BASKET
     shopping = baskets.select(~long) if long.any() else baskets
     pairs = pairs_of_size(baskets.sizes, None)
-    # the forecast is of what `labels` would count with the cap raised: every basket
-    cost = forecast(baskets, replace(counting, max_basket_pairs=max(int(pairs.max(initial=0)), CAP)), threads=threads)
-    trial = forecast(shopping, counting, threads=threads) if long.any() else cost
-    affordable = trial.seconds <= MAX_COUNT_SECONDS
+    records = int(pairs[~long].sum())
+    affordable = records <= MAX_RECORDS
     if not affordable:
-        log.warning("counting would take about %.0f s: pairs are not counted here", trial.seconds)
-    power = measure_power(shopping, options, threads) if affordable else None
+        log.warning("%s pairs of lines are too many to be counted here", f"{records:,}")
+    power = measure_power(shopping, options, engine) if affordable else None
     sales, deepest = baskets.item_counts, baskets.catalog.category_of()
     levels = zip(baskets.catalog.levels, baskets.catalog.category_names, strict=True)
     found = CheckResult(
@@ -201,17 +236,17 @@ def check_baskets(
         sizes=_sizes(baskets),
         dropped=baskets.dropped,
         frequent=frequent_items(baskets),
-        inseparable=inseparable_items(shopping, threads) if affordable else None,
+        inseparable=inseparable_items(shopping, engine) if affordable else None,
         long_baskets=int(long.sum()),
         long_lines=int(baskets.sizes[long].sum()),
         over_cap=int((pairs > CAP).sum()),
         max_pairs=int(pairs.max(initial=0)),
         power=power,
-        advice=smaller_baskets(shopping, power.labels if power else 0, options, threads=threads) if affordable else "",
-        forecast=cost,
+        advice=smaller_baskets(shopping, power.labels if power else 0, options, engine)
+        if affordable
+        else "",
         strata=default_strata(baskets) if strata is None else strata,
-        half_life=parse_half_life(half_life),
-        repeats=label_repeats(shopping, strata, threads) if affordable else (),
+        repeats=label_repeats(shopping, strata, engine) if affordable else (),
     )
     return replace(found, warnings=(*_placeholders(baskets), *_warnings(found)))
 
@@ -219,17 +254,21 @@ def check_baskets(
 def _placeholders(baskets: Baskets) -> Iterator[str]:
     """A question about each item that may stand for nothing."""
     for item in placeholder_items(baskets):
-        called = printable(repr(item.name if item.name == item.item else f"{item.name} ({item.item})"), 60)
+        called = printable(
+            repr(item.name if item.name == item.item else f"{item.name} ({item.item})"), 60
+        )
         yield (
-            f"Item {called} is in {item.share:.1%} of the baskets: does it stand for nothing? "
-            f"Leave it out with --exclude-item {shlex.quote(printable(item.item, 60))}."
+            f"Item {called} is in {item.share:.1%} of the baskets: if it is not a "
+            f"product, leave it out with --exclude-item {shlex.quote(printable(item.item, 60))}."
         )
 
 
 def _guests(baskets: Baskets) -> int:
     if baskets.user_ids is None or baskets.users is None:
         return 0
-    guest = np.array([str(user).startswith(GUEST) for user in baskets.user_ids.to_pylist()], dtype=bool)
+    guest = np.array(
+        [str(user).startswith(GUEST) for user in baskets.user_ids.to_pylist()], dtype=bool
+    )
     return int(guest[baskets.users].sum())
 
 
@@ -237,7 +276,10 @@ def _period(baskets: Baskets) -> tuple[str, str] | None:
     if baskets.times is None or not len(baskets):
         return None
     # NumPy's calendar has no first and no last year
-    first, last = (np.datetime64(int(end) // 1_000_000, "s") for end in (baskets.times.min(), baskets.times.max()))
+    first, last = (
+        np.datetime64(int(end) // 1_000_000, "s")
+        for end in (baskets.times.min(), baskets.times.max())
+    )
     return f"{first}Z", f"{last}Z"
 
 
@@ -257,15 +299,17 @@ def _sizes(baskets: Baskets) -> BasketSizes:
 def _warnings(found: CheckResult) -> list[str]:
     warnings = []
     if not found.categories:
-        warnings.append(
-            "There is no category: substitutes cannot be removed, and two brands of one thing may come out as a pair."
-        )
+        warnings.append("There is no category: substitutes cannot be told from complements.")
     elif found.uncategorised > 0.05:
-        warnings.append(f"{found.uncategorised:.0%} of the lines have no category: their substitutes stay in.")
+        warnings.append(
+            f"{found.uncategorised:.0%} of the lines have no category: their substitutes look like complements."
+        )
     if not found.ordered:
         warnings.append("Cart order is not known: pairs have no direction.")
     if found.users is None:
-        warnings.append("Customers are not known: a pair that one customer buys every week counts every week.")
+        warnings.append(
+            "Customers are not known: a pair that one customer buys every week counts every week."
+        )
     if RULED_OUT in (within := strata_words(found.strata)):
         advice = "Name a time with --time, and a store or another column with --strata."
         if found.period is not None:  # `--strata COLUMN` alone would give up size and month
@@ -275,11 +319,13 @@ def _warnings(found: CheckResult) -> list[str]:
         warnings.append(f"{within} {advice}")
     multiple = found.baskets - found.sizes.ones
     if multiple < FEW_BASKETS:
-        warnings.append(f"Only {plural(multiple, 'basket')} of more than one item: expect little evidence.")
+        warnings.append(
+            f"Only {plural(multiple, 'basket')} of more than one item: expect little evidence."
+        )
     if found.long_baskets:
         warnings.append(
             f"{plural(found.long_baskets, 'basket has', 'baskets have')} over {LONG_BASKET:,} lines: "
-            "are these orders of a business, or ids used again? The trial count leaves them out; `labels` counts them."
+            "are these business orders, or reused ids? `check` leaves them out of the evidence; `labels` counts them."
         )
     if found.over_cap:
         warnings.append(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from neatrec.cooccurrence import CountOptions, FilteredPairs, Margins, PairBlock, PairFilter, count
+from neatrec.cooccurrence import CountOptions, count
+from neatrec.cooccurrence.engine import MEMORY, Engine
 from neatrec.data.baskets import Baskets
 
 FREQUENT = 0.1
@@ -32,7 +32,19 @@ class FrequentItem:
 
 
 PLACEHOLDERS = (
-    *("-", "?", "none", "null", "nan", "n/a", "unknown", "undefined", "unbekannt", "inconnu", "desconocido"),
+    *(
+        "-",
+        "?",
+        "none",
+        "null",
+        "nan",
+        "n/a",
+        "unknown",
+        "undefined",
+        "unbekannt",
+        "inconnu",
+        "desconocido",
+    ),
     *("test", "dummy"),
 )
 """What programs and people write where there is no item, in small letters."""
@@ -43,10 +55,15 @@ def placeholder_items(baskets: Baskets) -> tuple[FrequentItem, ...]:
     catalog, bought = baskets.catalog, baskets.item_counts
     names = catalog.ids if catalog.names is None else catalog.names
     words = pa.array(PLACEHOLDERS, pa.large_string())
-    is_one = [pc.is_in(pc.utf8_lower(texts), words).to_numpy(zero_copy_only=False) for texts in (catalog.ids, names)]
+    is_one = [
+        pc.is_in(pc.utf8_lower(texts), words).to_numpy(zero_copy_only=False)
+        for texts in (catalog.ids, names)
+    ]
     codes = np.flatnonzero((is_one[0] | is_one[1]) & (bought > 0))
     codes = codes[np.argsort(-bought[codes], kind="stable")].tolist()
-    return tuple(FrequentItem(catalog.id(c), catalog.name(c), float(bought[c] / len(baskets))) for c in codes)
+    return tuple(
+        FrequentItem(catalog.id(c), catalog.name(c), float(bought[c] / len(baskets))) for c in codes
+    )
 
 
 @dataclass(frozen=True)
@@ -69,29 +86,29 @@ def frequent_items(baskets: Baskets) -> tuple[FrequentItem, ...]:
     codes = np.flatnonzero(share > FREQUENT)
     codes = codes[np.argsort(-share[codes], kind="stable")]
     catalog = baskets.catalog
-    return tuple(FrequentItem(catalog.id(code), catalog.name(code), float(share[code])) for code in codes.tolist())
+    return tuple(
+        FrequentItem(catalog.id(code), catalog.name(code), float(share[code]))
+        for code in codes.tolist()
+    )
 
 
-def inseparable_items(baskets: Baskets, threads: int | None = None) -> tuple[InseparablePair, ...]:
+def inseparable_items(baskets: Baskets, engine: Engine = MEMORY) -> tuple[InseparablePair, ...]:
     """Items with a partner in nine tenths of their baskets, those in most baskets first."""
     in_baskets = baskets.item_counts
-
-    def hardly_apart(block: PairBlock, _: Margins) -> npt.NDArray[np.bool_]:
-        fewer = np.minimum(in_baskets[block.query], in_baskets[block.item])
-        return (block.count >= INSEPARABLE * fewer) & (fewer >= SUPPORT)
-
     least = int(np.ceil(INSEPARABLE * SUPPORT))
-    pairs = count(
-        baskets,
-        CountOptions(directed=False, category_level=None),
-        keep=FilteredPairs(lambda margins: PairFilter(min_count=least), hardly_apart),
-        threads=threads,
-    )
+    options = CountOptions(directed=False, category_level=None, min_count=least)
+    pairs = count(baskets, options, engine)
+    fewer = np.minimum(in_baskets[pairs.query], in_baskets[pairs.item])
+    pairs = pairs.where((pairs.count >= INSEPARABLE * fewer) & (fewer >= SUPPORT))
     found = []
     for query, item, together in zip(pairs.query, pairs.item, pairs.count, strict=True):
         for one, other in ((query, item), (item, query)):
             everywhere = in_baskets[other] > EVERYWHERE * len(baskets)
-            if together >= INSEPARABLE * in_baskets[one] and in_baskets[one] >= SUPPORT and not everywhere:
+            if (
+                together >= INSEPARABLE * in_baskets[one]
+                and in_baskets[one] >= SUPPORT
+                and not everywhere
+            ):
                 found.append(_inseparable(baskets, int(one), int(other), int(together)))
     return tuple(sorted(found, key=lambda pair: (-pair.baskets, pair.item, pair.partner)))
 
@@ -99,5 +116,10 @@ def inseparable_items(baskets: Baskets, threads: int | None = None) -> tuple[Ins
 def _inseparable(baskets: Baskets, item: int, partner: int, together: int) -> InseparablePair:
     catalog, number = baskets.catalog, int(baskets.item_counts[item])
     return InseparablePair(
-        catalog.id(item), catalog.name(item), catalog.id(partner), catalog.name(partner), number, together / number
+        catalog.id(item),
+        catalog.name(item),
+        catalog.id(partner),
+        catalog.name(partner),
+        number,
+        together / number,
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from neatrec.check.power import LEVEL, POWER, Power, PowerTier
 from neatrec.check.suspects import FREQUENT
-from neatrec.text import plural, printable, show_size
+from neatrec.text import plural, printable
 
 if TYPE_CHECKING:
     from neatrec.check.run import CheckResult
@@ -17,7 +17,13 @@ SHOWN = 10
 
 def as_text(found: CheckResult) -> str:
     """Some twenty lines for a terminal."""
-    parts = [_contents(found), _left_out(found), _suspects(found), _power(found), _repeats(found), _cost(found)]
+    parts = [
+        _contents(found),
+        _left_out(found),
+        _suspects(found),
+        _power(found),
+        _repeats(found),
+    ]
     lines = [line for part in parts for line in part]
     lines += [f"Note: {sentence}" for sentence in found.warnings]
     return "\n".join(lines)
@@ -31,7 +37,9 @@ def _contents(found: CheckResult) -> Iterator[str]:
         guests = f", {found.guests:,} of them guests" if found.guests else ""
         yield f"{plural(found.users, 'customer')}{guests}"
     if found.categories:
-        levels = " > ".join(f"{printable(level, 40)} ({count:,})" for level, count in found.categories.items())
+        levels = " > ".join(
+            f"{printable(level, 40)} ({count:,})" for level, count in found.categories.items()
+        )
         yield f"categories: {levels}"
     if found.period is not None:
         yield f"from {found.period[0]} to {found.period[1]}"
@@ -52,7 +60,9 @@ def _left_out(found: CheckResult) -> Iterator[str]:
 
 def _suspects(found: CheckResult) -> Iterator[str]:
     if found.frequent:
-        some = [f"{_named(item.name, item.item)} {item.share:.1%}" for item in found.frequent[:SHOWN]]
+        some = [
+            f"{_named(item.name, item.item)} {item.share:.1%}" for item in found.frequent[:SHOWN]
+        ]
         more = f" and {len(found.frequent) - SHOWN:,} more" if len(found.frequent) > SHOWN else ""
         yield f"in over {FREQUENT:.0%} of all baskets: {', '.join(some)}{more}"
     pairs = found.inseparable or ()
@@ -77,23 +87,24 @@ def _power(found: CheckResult) -> Iterator[str]:
     power = found.power
     if found.long_baskets:
         yield (
-            f"left out of the trial count (inseparable items, evidence): {plural(found.long_baskets, 'basket')} "
+            f"not counted as evidence: {plural(found.long_baskets, 'basket')} "
             f"of over 2,000 lines ({plural(found.long_lines, 'line')})"
         )
     if power is None:
         yield (
-            "evidence: no basket of 5 or more items makes a pair to count"
+            "evidence: no pair in baskets of 5 or more items"
             if found.inseparable is not None
-            else ("evidence: too much to count here; try a part of the data")
+            else "evidence: too many pairs to count here; check a part of the data"
         )
         return
-    weighted = "" if found.half_life is None else f"; half-life {found.half_life:g} days"
-    pairs = power.labels if found.ordered else power.labels // 2  # without an order a pair is a label both ways
+    pairs = (
+        power.labels if found.ordered else power.labels // 2
+    )  # without an order a pair is a label both ways
     yield (
-        f"evidence (calibrated, q = {LEVEL}{weighted}): {plural(pairs, 'pair')}; "
-        f"{power.items_with_evidence:.1%} of the bought items have some, {power.sales_with_evidence:.1%} of the sales"
+        f"evidence (calibrated, q = {LEVEL}): {plural(pairs, 'pair')}, for "
+        f"{power.items_with_evidence:.1%} of the bought items and {power.sales_with_evidence:.1%} of the sales"
     )
-    yield f"smallest lift that shows {POWER:.0%} of the time, with a popular partner / with one like itself:"
+    yield f"smallest detectable lift, {POWER:.0%} power, with a popular partner / with one like itself:"
     for word, tier in _shown(power):
         yield (
             f"  {word} items (about {plural(round(tier.sales), 'sale')}): "
@@ -108,7 +119,7 @@ def _repeats(found: CheckResult) -> Iterator[str]:
         if repeat.labels
     ]
     if shares:
-        yield f"bought together above expectation in the second half of the period, too: {', '.join(shares)}"
+        yield f"above chance again in the second half of the period: {', '.join(shares)}"
 
 
 def _within(strata: tuple[str, ...]) -> str:
@@ -121,18 +132,13 @@ def _shown(power: Power) -> list[tuple[str, PowerTier]]:
     last = len(power.deciles) - 1
     places = dict.fromkeys((round(0.2 * last), round(0.6 * last), last))
     words = ("rare", "middling", "popular")[-len(places) :]
-    return [*zip(words, (power.deciles[i] for i in places), strict=True), ("best-selling", power.best_sellers)]
+    return [
+        *zip(words, (power.deciles[i] for i in places), strict=True),
+        ("best-selling", power.best_sellers),
+    ]
 
 
 def _times(lift: float | None) -> str:
     if lift is None:
         return "none"
     return f"{lift:,.0f}x" if lift >= 10 else f"{lift:.1f}x"
-
-
-def _cost(found: CheckResult) -> Iterator[str]:
-    cost = found.forecast
-    yield (
-        f"counting all pairs: about {max(cost.seconds, 0.1):.1f} s and {show_size(cost.bytes)} "
-        f"for {plural(cost.records, 'pair of lines', 'pairs of lines')}"
-    )

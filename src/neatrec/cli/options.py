@@ -19,21 +19,17 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from neatrec.errors import must_be, must_be_one_of
+from neatrec.errors import must_be
 from neatrec.io.options import OptionInfo, SourceOptions
-from neatrec.text import parse_size, printable
+from neatrec.text import printable
 
 if TYPE_CHECKING:
+    from neatrec.cooccurrence import Engine
     from neatrec.io.read import LoadedSource
 
-ENGINES = ("auto", "memory", "disk", "spark")
 STRATA_HELP = (
-    "Measure evidence within baskets of one size, month, or value of a column such as store. Default: "
-    "size,month,store, as far as SOURCE has them."
-)
-HALF_LIFE_HELP = (
-    "Let a basket count half after so many days (90d), weeks (12w) or years (1y), by its age at the newest basket. "
-    "Default: none, all count the same."
+    "Strata of the evidence: size, month, columns such as store. "
+    "Default: size,month,store where known."
 )
 
 
@@ -53,10 +49,9 @@ class SourceArguments:
 
     source: str = argument(
         metavar="SOURCE",
-        help="Read a file, folder or glob of CSV, Parquet, JSON lines or Arrow; an SQLite or DuckDB file; a "
-        "database such as postgresql://HOST/NAME; a folder that `neatrec import` wrote; an Instacart-layout "
-        "folder; a source.toml; supermarket[:key=value,...]; or complete-journey. "
-        "`neatrec help data` lists the options that describe it.",
+        help="Orders: file, folder or glob (CSV, Parquet, JSON lines, Arrow), postgresql://HOST/NAME, "
+        "Instacart folder, source.toml, supermarket[:key=value,...], complete-journey. "
+        "`neatrec check --help` lists the options that describe it.",
         show_default=False,
     )
     options: SourceOptions = field(default_factory=SourceOptions)
@@ -68,55 +63,47 @@ class SourceArguments:
         return load(self.source, replace(self.options, attributes=attributes))
 
 
-SPARK_MASTER = {"metavar": "URL", "help": "Use this cluster with --engine spark. Default: SPARK_MASTER, else here."}
-
-
 @dataclass(frozen=True)
 class EngineArguments:
-    """Options of everything that counts pairs."""
+    """Where pairs are counted."""
 
     panel = "Counting"
-    engine: str = option("auto", metavar="auto|memory|disk|spark", help="Count the pairs with this engine.")
-    spark_master: str | None = option(None, **SPARK_MASTER)
-    memory_limit: str | None = option(
+    engine: str = option("memory", metavar="memory|spark", help="Engine that counts pairs.")
+    spark_master: str | None = option(
         None,
-        metavar="SIZE",
-        help="Use so much memory, such as 2GiB, for counting pairs; with --engine spark of its Java process.",
+        metavar="URL",
+        help="Spark cluster. Default: SPARK_MASTER, or this machine.",
     )
-    threads: int | None = option(None, help="Use so many threads. Default: all cores.")
-    max_basket_pairs: int = option(200_000_000, help="Refuse a basket with more pairs.", min=1)
 
-    def choices(self) -> dict[str, Any]:
-        """What counting functions take, checked."""
-        if self.threads is not None and not 1 <= self.threads <= 1024:
-            raise must_be("--threads", "from 1 to 1024", self.threads)
-        limit = parse_memory_limit(self.memory_limit)
-        connect_spark(self.engine, self.spark_master, self.threads, limit)
-        return {
-            "engine": self.engine,
-            "memory_limit": limit,
-            "threads": self.threads,
-            "max_basket_pairs": self.max_basket_pairs,
-        }
+    def start(self, threads: int | None = None) -> Engine:
+        """The engine; with --engine spark a session, or a sentence, before anything is read."""
+        from neatrec.cooccurrence import Engine
+
+        found = Engine(self.engine, threads)
+        if found.on_spark:
+            from neatrec.cooccurrence.spark import connect
+
+            connect(self.spark_master, threads=threads)
+        elif self.spark_master is not None:
+            raise must_be("--spark-master", "given with --engine spark", self.spark_master)
+        return found
 
 
-def parse_memory_limit(text: str | None) -> int | None:
-    try:
-        return None if text is None else parse_size(text)
-    except ValueError as error:
-        raise must_be("--memory-limit", "a size such as 2GiB", text) from error
+THREADS: dict[str, Any] = {
+    "metavar": "N",
+    "help": "Number of threads. Default: all cores.",
+    "min": 1,
+    "max": 1024,
+}
 
 
-def connect_spark(engine: str, master: str | None, threads: int | None, memory: int | None) -> None:
-    """With --engine spark: a session at the master that was named, or a sentence, before anything is read."""
-    if engine not in ENGINES:
-        raise must_be_one_of("--engine", ENGINES, engine)
-    if engine == "spark":
-        from neatrec.cooccurrence.spark import connect
+def require_device(device: str) -> str:
+    """The device; `gpu` is refused where there is none, before anything is read."""
+    if device == "gpu":
+        from neatrec.models.embeddings.kernels.gpu import cupy
 
-        connect(master, threads=threads, memory=memory)
-    elif master is not None:
-        raise must_be("--spark-master", "given with --engine spark", master)
+        cupy()
+    return device
 
 
 def output_file(path: Path | None, endings: tuple[str, ...], source: str) -> Path | None:
@@ -126,17 +113,26 @@ def output_file(path: Path | None, endings: tuple[str, ...], source: str) -> Pat
     if path.suffix not in endings:
         raise must_be("--out", f"a file ending in {' or '.join(endings)}", str(path))
     if not path.parent.is_dir():
-        raise must_be("--out", "in a folder that exists", str(path), hint=f"Make {printable(path.parent)} first.")
+        raise must_be(
+            "--out",
+            "in a folder that exists",
+            str(path),
+            hint=f"Make {printable(path.parent)} first.",
+        )
     if path.is_dir():
-        raise must_be("--out", "a file", str(path), hint="A folder of that name stands there.")
+        raise must_be("--out", "a file", str(path), hint="A folder of that name is there.")
     if _is_read(path, source):
-        raise must_be("--out", "none of the files that are read", str(path), hint="Choose another name.")
+        raise must_be(
+            "--out", "none of the files that are read", str(path), hint="Choose another name."
+        )
     probe = path.with_name(f".{path.name}.part")
     try:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise must_be("--out", f"a file that can be written ({error.strerror})", str(path)) from error
+        raise must_be(
+            "--out", f"a file that can be written ({error.strerror})", str(path)
+        ) from error
     return path
 
 
@@ -156,13 +152,15 @@ def _is_read(path: Path, source: str) -> bool:
 def output_folder(path: Path) -> Path:
     """`path` when files can go there, before any work is done."""
     if path.exists() and not path.is_dir():
-        raise must_be("--out", "a folder", str(path), hint="A file of that name stands there.")
+        raise must_be("--out", "a folder", str(path), hint="A file of that name is there.")
     try:
         path.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=path):
             pass
     except OSError as error:
-        raise must_be("--out", f"a folder that can be written ({error.strerror})", str(path)) from error
+        raise must_be(
+            "--out", f"a folder that can be written ({error.strerror})", str(path)
+        ) from error
     return path
 
 
@@ -186,19 +184,24 @@ COMMAND_LINE_TYPES: dict[str, Any] = {
 """What typer parses for an `OptionInfo` of each kind; text for the others."""
 
 
-def with_groups(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`command` with each parameter whose type is a dataclass replaced by an option for each of its fields.
+def with_groups(
+    command: Callable[..., Any], *, show_source_options: bool = False
+) -> Callable[..., Any]:
+    """`command` with each parameter whose type is a dataclass replaced by an option per field.
 
-    Fields carry their options by `option` or `argument`, or an `OptionInfo`; a field may be a group itself.
+    Fields carry their options by `option` or `argument`, or an `OptionInfo`; a field may be a group
+    itself. The options that describe SOURCE are in the help of one command and hidden in others.
     """
     hints = get_type_hints(command, include_extras=True)
     groups = {name: kind for name, kind in hints.items() if name != "return" and is_dataclass(kind)}
     flat: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(command).parameters.items():
         if name in groups:
-            flat += _parameters_of(groups[name])
+            flat += _parameters_of(groups[name], show_source_options)
         else:
-            flat.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
+            flat.append(
+                parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
+            )
 
     @wraps(command)
     def call(**values: Any) -> Any:
@@ -212,23 +215,29 @@ def with_groups(command: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _parameters_of(group: Any) -> list[inspect.Parameter]:
+def _parameters_of(group: Any, show_source_options: bool) -> list[inspect.Parameter]:
     hints = get_type_hints(group)
     found: list[inspect.Parameter] = []
     for entry in fields(group):
         hint, default = hints[entry.name], entry.default
         if is_dataclass(hint):
-            found += _parameters_of(hint)
+            found += _parameters_of(hint, show_source_options)
             continue
         info: OptionInfo | None = entry.metadata.get("info")
         if info is not None:
             if info.panel is None:
                 continue
-            # `neatrec help data` lists them once; in the help of every command they would hide its own options
-            names = [f"--{entry.name.replace('_', '-')}"] if info.kind == "flag" else []  # without a --no-... beside it
+            # a flag has no --no-... beside it
+            names = [f"--{entry.name.replace('_', '-')}"] if info.kind == "flag" else []
             # hidden options are not completed either, so a shell that asks gets them all
-            hidden = "_NEATREC_COMPLETE" not in os.environ
-            shown = typer.Option(*names, metavar=info.metavar or None, help=info.help, hidden=hidden)
+            hidden = not show_source_options and "_NEATREC_COMPLETE" not in os.environ
+            shown = typer.Option(
+                *names,
+                metavar=info.metavar or None,
+                help=info.help,
+                hidden=hidden,
+                rich_help_panel=info.panel,
+            )
             hint = Annotated[COMMAND_LINE_TYPES.get(info.kind, str | None), shown]
             default = False if info.kind == "flag" else None
         elif "typer" in entry.metadata:
@@ -236,7 +245,11 @@ def _parameters_of(group: Any) -> list[inspect.Parameter]:
             shown.rich_help_panel = shown.rich_help_panel or getattr(group, "panel", None)
             hint = Annotated[hint, shown]
         default = inspect.Parameter.empty if default is MISSING else default
-        found.append(inspect.Parameter(entry.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint))
+        found.append(
+            inspect.Parameter(
+                entry.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint
+            )
+        )
     return found
 
 

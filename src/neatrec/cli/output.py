@@ -11,13 +11,17 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, TextIO
 
 from neatrec.cli.options import option
+from neatrec.errors import ResourceError
 from neatrec.text import plural, printable, show_number
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from neatrec.models.run import Progress
 
 log = logging.getLogger("neatrec.progress")
@@ -43,7 +47,9 @@ class BarHandler(logging.StreamHandler[TextIO]):
         if self._bar is None:
             self._bar = self._started()
         done, total = record.done, record.total  # type: ignore[attr-defined]
-        self._bar.update(self._bar.task_ids[0], description=self.format(record), completed=done, total=total)
+        self._bar.update(
+            self._bar.task_ids[0], description=self.format(record), completed=done, total=total
+        )
         if done >= total:
             self.close_bar()
 
@@ -57,7 +63,9 @@ class BarHandler(logging.StreamHandler[TextIO]):
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
         from rich.table import Column
 
-        what = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, ratio=1))
+        what = TextColumn(
+            "{task.description}", markup=False, table_column=Column(no_wrap=True, ratio=1)
+        )
         bar = Progress(
             *(BarColumn(bar_width=20), TimeRemainingColumn(), what),
             console=Console(file=self.stream),
@@ -90,9 +98,16 @@ class ShowProgress:
         over = progress.epoch >= progress.epochs
         if progress.done >= 1 and not over:
             return  # the last call of an epoch reports it as a whole
-        if progress.epoch > self.shown_epoch or time.monotonic() - self.shown_at > self.seconds_between_lines:
+        if (
+            progress.epoch > self.shown_epoch
+            or time.monotonic() - self.shown_at > self.seconds_between_lines
+        ):
             self.shown_epoch, self.shown_at = progress.epoch, time.monotonic()
-            log.info("%s", sentence(progress), extra={"done": 1.0 if over else progress.done, "total": 1.0})
+            log.info(
+                "%s",
+                sentence(progress),
+                extra={"done": 1.0 if over else progress.done, "total": 1.0},
+            )
 
 
 def sentence(progress: Progress) -> str:
@@ -106,9 +121,9 @@ def sentence(progress: Progress) -> str:
     ]
     if progress.active is not None:
         parts.append(f"{100 * progress.active:.0f} % of hinges active")
-    if progress.validation_loss is not None:
-        parts.append(f"validation loss {progress.validation_loss:.4f}")
-    parts.append(f"{progress.seconds_left:.0f} s left" if progress.done < 1 else f"{progress.seconds:.1f} s")
+    parts.append(
+        f"{progress.seconds_left:.0f} s left" if progress.done < 1 else f"{progress.seconds:.1f} s"
+    )
     return ", ".join(parts)
 
 
@@ -120,10 +135,11 @@ SHOWN = tuple(f"neatrec.{name}" for name in ("io", "training.", "release", "serv
 class OutputOptions:
     """Options of every command. Making one sets the log up, before the command does anything."""
 
-    as_json: bool = option(False, "--json", help="Print one JSON object on stdout instead of text.")
-    verbose: bool = option(False, "--verbose", "-v", help="Print every step and every table.")
-    quiet: bool = option(False, "--quiet", "-q", help="Log only warnings and errors on stderr.")
-    log_json: bool = option(False, "--log-json", help="Log lines on stderr as JSON objects.")
+    panel = "Output"
+    as_json: bool = option(False, "--json", help="One JSON object on stdout.")
+    verbose: bool = option(False, "--verbose", "-v", help="All steps and tables.")
+    quiet: bool = option(False, "--quiet", "-q", help="Warnings and errors only.")
+    log_json: bool = option(False, "--log-json", help="Log as JSON lines.")
 
     def __post_init__(self) -> None:
         handler = BarHandler(sys.stderr) if self.moving else logging.StreamHandler(sys.stderr)
@@ -178,6 +194,25 @@ def print_json(answer: dict[str, Any]) -> None:
     print(json.dumps(answer, indent=2, allow_nan=False))
 
 
+def write_table(table: pa.Table, path: Path) -> None:
+    """A table as Parquet or CSV, by the name's ending; written beside and renamed."""
+    import pyarrow.csv as pacsv
+    import pyarrow.parquet as pq
+
+    beside = path.with_name(f".{path.name}.part")
+    try:
+        if path.suffix == ".parquet":
+            pq.write_table(table, beside, compression="zstd")
+        else:
+            pacsv.write_csv(table, beside)
+        beside.replace(path)
+    except OSError as error:
+        message = f"cannot write {printable(path)}: {printable(error)}"
+        raise ResourceError(message, file=str(path)) from error
+    finally:
+        beside.unlink(missing_ok=True)
+
+
 def print_table(title: str, columns: list[str], rows: list[list[Any]], *, note: str = "") -> None:
     """A table on stdout: drawn in a terminal, plain aligned columns elsewhere; names from data made safe to show."""
     from rich.box import SIMPLE_HEAD
@@ -191,14 +226,26 @@ def print_table(title: str, columns: list[str], rows: list[list[Any]], *, note: 
             raise BrokenPipeError
 
     table = Table(
-        title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, show_edge=False, title_style="bold"
+        title=title,
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        show_edge=False,
+        title_style="bold",
     )
     cells = [[_cell(value) for value in row] for row in rows]
     for position, column in enumerate(columns):
-        numbers = all(isinstance(row[position], int | float) or row[position] in ("", "-") for row in rows)
+        numbers = all(
+            isinstance(row[position], int | float) or row[position] in ("", "-") for row in rows
+        )
         # rich breaks words of narrow columns while wide ones could still be wrapped
         longest = max(
-            (len(word) for text in [column, *(row[position] for row in cells)] for word in text.split()), default=0
+            (
+                len(word)
+                for text in [column, *(row[position] for row in cells)]
+                for word in text.split()
+            ),
+            default=0,
         )
         table.add_column(column, justify="right" if numbers and rows else "left", min_width=longest)
     for texts in cells:
@@ -213,7 +260,11 @@ def print_text(text: str) -> None:
     """Lines of words on stdout, wrapped at the width of the terminal, or at 80 columns where there is none."""
     width = shutil.get_terminal_size().columns
     for line in text.split("\n"):
-        print(fill(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
+        print(
+            fill(
+                line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+            )
+        )
 
 
 def percent(share: float, digits: int = 1) -> str:
@@ -233,6 +284,18 @@ def found_words(pairs: int, coverage: Mapping[str, Mapping[str, float]]) -> str:
     """
     share = sum(coverage[grade]["items"] for grade in ("certain", "likely"))
     return f"{plural(pairs, 'pair')} for {percent(share, 0)} of the items"
+
+
+def same_category_words(share: float) -> str:
+    """What the pairs of one category mean for the answers; nothing where there are none.
+
+    >>> same_category_words(0.94)
+    '94 % of the pairs are of one category: these come last (--same-category mix|exclude)'
+    """
+    if not share:
+        return ""
+    rest = "of the pairs are of one category: these come last (--same-category mix|exclude)"
+    return f"{percent(share, 0)} {rest}"
 
 
 def _cell(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""`neatrec publish`: publish, roll back, compare, list the versions."""
+"""`neatrec publish`: publish, roll back, compare."""
 
 from __future__ import annotations
 
@@ -19,39 +19,40 @@ def publish(
     paths: list[Path] = typer.Argument(
         ...,
         metavar="[BUNDLE] STORE",
-        help="Publish the new bundle, with its serving table, in the store.",
+        help="New bundle, and the store.",
         show_default=False,
     ),
     *,
     gate: Path | None = typer.Option(
         None,
         metavar="F.toml",
-        help="Hold the limits of this file. Default: gate.toml in the store, else built-in ones.",
+        help="File of limits. Default: gate.toml in the store, else built-in ones.",
     ),
     show_diff: bool = typer.Option(
-        False, "--diff", help="Publish nothing: print what changed from the first path to the second."
+        False,
+        "--diff",
+        help="Changes from the first path to the second; nothing is published.",
     ),
-    listed: int = typer.Option(20, "--list", metavar="N", help="Name so many changes, with --diff.", min=0),
+    listed: int = typer.Option(
+        20, "--list", metavar="N", help="Number of changes listed by --diff.", min=0
+    ),
     rollback: bool = typer.Option(
-        False, "--rollback", help="Make the version before the live one of STORE live again."
+        False, "--rollback", help="Return to the version before the live one."
     ),
-    to: int | None = typer.Option(None, metavar="N", help="Make this version live, with --rollback."),
-    status: bool = typer.Option(False, "--status", help="List the versions of STORE."),
+    to: int | None = typer.Option(None, metavar="N", help="Version that --rollback makes live."),
 ) -> None:
-    """Make a bundle live in a store unless it differs too much from the live one (exit code 3)."""
-    if sum((show_diff, rollback, status)) > 1:
-        raise must_be("publish", "given one of --diff, --rollback and --status", "several")
+    """Make a bundle live in a store, unless it differs too much from the live one (exit code 3)."""
+    if show_diff and rollback:
+        raise must_be("publish", "given one of --diff and --rollback", "both")
     if to is not None and not rollback:
         raise must_be("--to", "given with --rollback", to)
-    needed = ("A", "B") if show_diff else ("STORE",) if rollback or status else ("BUNDLE", "STORE")
+    needed = ("A", "B") if show_diff else ("STORE",) if rollback else ("BUNDLE", "STORE")
     if len(paths) != len(needed):
         raise must_be("publish", f"given {' and '.join(needed)}", " ".join(map(str, paths)))
     if show_diff:
         _diff(output, paths[0], paths[1], listed)
     elif rollback:
         _rollback(output, paths[0], to)
-    elif status:
-        _status(output, paths[0])
     else:
         _publish(output, paths[0], paths[1], gate)
 
@@ -79,21 +80,15 @@ def _rollback(output: OutputOptions, store: Path, to: int | None) -> None:
         print(f"version {answer['live']} ({answer['version'][:12]}) is live in {store}")
 
 
-def _status(output: OutputOptions, store: Path) -> None:
-    from neatrec.bundle.versions import is_store
-    from neatrec.release.store import versions_in
-
-    if not is_store(store):
-        raise must_be("STORE", "a folder that `neatrec publish` wrote", str(store))
-    if not output.printed_json({"store": str(store), "versions": versions_in(store)}):
-        print_versions(versions_in(store))
-
-
 def print_versions(versions: list[dict[str, Any]]) -> None:
     rows = []
     for found in versions:
         state = "live" if found["live"] else "rolled back" if found["rolled_back"] else ""
-        shown = [found["version"][:12], found["model"], found["created"]] if found["version"] else ["damaged", "", ""]
+        shown = (
+            [found["version"][:12], found["model"], found["created"]]
+            if found["version"]
+            else ["damaged", "", ""]
+        )
         rows.append([found["number"], *shown, state])
     print_table("Versions", ["number", "version", "model", "made", ""], rows)
 
@@ -101,9 +96,9 @@ def print_versions(versions: list[dict[str, Any]]) -> None:
 def _diff(output: OutputOptions, a: Path, b: Path, listed: int) -> None:
     from neatrec.bundle.versions import bundle_in
     from neatrec.release.diff import compare
-    from neatrec.serving import ServingTable
+    from neatrec.serving import PairTable
 
-    found = compare(ServingTable.open(bundle_in(a)), ServingTable.open(bundle_in(b)), listed=listed)
+    found = compare(PairTable.open(bundle_in(a)), PairTable.open(bundle_in(b)), listed=listed)
     if not output.printed_json(found):
         _show(found)
 
@@ -115,16 +110,21 @@ def _show(found: BundleDiff) -> None:
         ["bought items", *(f"{items:,}" for items in found.items)],
         ["sales with evidence", *(percent(share) for share in found.coverage)],
     ]
-    if found.held_out is not None:
-        rows.append(["held-out HR@10", *(f"{value:.4f}" for value in found.held_out)])
     print_table("Two bundles", ["", "A", "B"], rows)
-    if found.held_out_note is not None:
-        print(f"The held-out measure is not compared: {found.held_out_note}.")
-    print(f"{percent(found.top10_changed)} of the first ten answers with evidence changed, by sales; ", end="")
+    print(
+        f"{percent(found.top10_changed)} of the first ten answers with evidence changed, by sales; ",
+        end="",
+    )
     print(f"{found.items_new:,} items are new, {found.items_gone:,} are gone.")
     if found.changes:
         lines = [
-            [change.name, change.sales, percent(change.changed), ", ".join(change.came), ", ".join(change.gone)]
+            [
+                change.name,
+                change.sales,
+                percent(change.changed),
+                ", ".join(change.came),
+                ", ".join(change.gone),
+            ]
             for change in found.changes
         ]
         print_table("Largest changes", ["item", "sales", "changed", "came", "gone"], lines)

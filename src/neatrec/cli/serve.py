@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from neatrec.cli.options import HALF_LIFE_HELP, SourceArguments, argument
+from neatrec.cli.options import SourceArguments, argument
 from neatrec.cli.output import OutputOptions, ShowProgress, close_bar, found_words
 from neatrec.errors import must_be, require_extra
 from neatrec.io.options import SourceOptions
@@ -29,8 +29,8 @@ class ServedSource(SourceArguments):
 
     source: str = argument(
         metavar="BUNDLE|STORE|SOURCE",
-        help="Serve a bundle, a store whose `current` is live, or orders to train on (`neatrec help data` lists "
-        "the options that describe them).",
+        help="Bundle, store, or orders to train on (`neatrec check --help` lists the options that "
+        "describe them).",
         show_default=False,
     )
 
@@ -40,60 +40,63 @@ def serve(
     source: ServedSource,
     *,
     out: Path = typer.Option(
-        Path("neatrec-bundle"), metavar="DIR", help="Write the bundle of SOURCE into this folder, or find it there."
+        Path("neatrec-bundle"),
+        metavar="DIR",
+        help="Folder for the bundle of SOURCE.",
     ),
-    half_life: str | None = typer.Option(None, metavar="90d|none", help=HALF_LIFE_HELP),
-    browse: bool = typer.Option(False, "--open", help="Open the page in a browser."),
-    compare: list[Path] | None = typer.Option(
-        None, metavar="BUNDLE", help="Show another model beside it; may be repeated."
+    browse: bool = typer.Option(False, "--open", help="Page opened in a browser."),
+    host: str = typer.Option(
+        "127.0.0.1", help="Address to listen on; one other than loopback needs a key."
     ),
-    host: str = typer.Option("127.0.0.1", help="Listen on this address; one other than loopback needs a key."),
-    port: int = typer.Option(8000, min=0, max=65535, help="Listen on this port; 0 takes a free one."),
-    workers: int = typer.Option(
-        1, min=1, max=64, help="Serve with so many processes, each with the table in its memory."
-    ),
+    port: int = typer.Option(8000, min=0, max=65535, help="Port; 0 takes a free one."),
+    workers: int = typer.Option(1, min=1, max=64, help="Number of processes."),
     rules: Path | None = typer.Option(
         None,
         metavar="rules.csv",
-        help="Apply the rules of this table of query,item,action,position,until,note,who,when.",
+        help="Table of rules: query,item,action,position,until,note,who,when.",
         rich_help_panel=CURATION,
     ),
     available: Path | None = typer.Option(
         None,
         metavar="items.txt",
-        help="Recommend only the items whose ids stand in this file.",
+        help="Ids of the items that may be answered, one per line.",
         rich_help_panel=CURATION,
     ),
     api_key_file: Path | None = typer.Option(
         None,
         metavar="FILE",
-        help="Accept the keys in this file, one per line, at most two. Or set NEATREC_API_KEY.",
+        help="Keys of the API, one per line, at most two. Or set NEATREC_API_KEY.",
         rich_help_panel=ACCESS,
     ),
     editor_key_file: Path | None = typer.Option(
         None,
         metavar="FILE",
-        help="Let whoever has a key of this file edit the rules of --rules on the page. Nobody can without it.",
+        help="Keys of those who may edit the rules on the page. Default: nobody.",
         rich_help_panel=ACCESS,
     ),
     cors_origin: list[str] | None = typer.Option(
-        None, metavar="https://SHOP", help="Allow requests from this origin; may be repeated.", rich_help_panel=ACCESS
+        None,
+        metavar="https://SHOP",
+        help="Origin of requests from a browser; repeatable.",
+        rich_help_panel=ACCESS,
     ),
-    public: bool = typer.Option(False, "--public", help="Show no counts.", rich_help_panel=ACCESS),
     image_url: str | None = typer.Option(
         None,
         metavar="https://CDN/{id}.jpg",
-        help="Show the picture of an item from this address; {id} stands for its id.",
+        help="Address of an item's picture; {id} stands for its id.",
         rich_help_panel=PAGE,
     ),
     link_url: str | None = typer.Option(
-        None, metavar="https://SHOP/{id}", help="Link an item to this address of the shop.", rich_help_panel=PAGE
+        None,
+        metavar="https://SHOP/{id}",
+        help="Address of an item in the shop.",
+        rich_help_panel=PAGE,
     ),
     in_flight: int = typer.Option(
-        IN_FLIGHT, min=1, max=10_000, help="Serve so many requests at the same time; more get 503."
+        IN_FLIGHT, min=1, max=10_000, help="Number of requests at the same time; more get 503."
     ),
 ) -> None:
-    """Serve answers with their evidence: an API for shops, a page for people.
+    """Serve answers with their evidence: an API for shops and a page for people.
 
     `neatrec serve orders.csv` trains the default model first, unless DIR holds
     that of the same baskets. A bundle of other options is never replaced.
@@ -110,13 +113,11 @@ def serve(
     trained = is_bundle(source.source) or is_store(Path(source.source))
     settings = ServiceSettings(
         bundle=Path(source.source if trained else out).absolute(),
-        compare=tuple(path.absolute() for path in compare or ()),
         rules=rules and rules.absolute(),
         available=available and available.absolute(),
         key_file=api_key_file and api_key_file.absolute(),
         editor_key_file=editor_key_file and editor_key_file.absolute(),
         cors=tuple(cors_origin or ()),
-        public=public,
         image_url=None if image_url is None else AddressTemplate.parse("--image-url", image_url),
         link_url=None if link_url is None else AddressTemplate.parse("--link-url", link_url),
         in_flight=in_flight,
@@ -124,19 +125,21 @@ def serve(
     if not trained:
         require_api_key(host, settings)  # and a port in use: before the minutes of training
         bound(host, port).close()
-        _train(source, out, output, half_life)
-    elif source.options != SourceOptions() or half_life is not None:
-        raise must_be("SOURCE", "orders where options describe columns, rows or training", source.source)
+        _train(source, out, output)
+    elif source.options != SourceOptions():
+        raise must_be(
+            "SOURCE", "orders where options describe columns, rows or training", source.source
+        )
     opened = {"ready": webbrowser.open} if browse else {}
     run(settings, host=host, port=port, workers=workers, log_config=log_config(output), **opened)
 
 
-def _train(source: ServedSource, out: Path, output: OutputOptions, half_life: str | None) -> None:
+def _train(source: ServedSource, out: Path, output: OutputOptions) -> None:
     """The default model of the orders that were named, unless `out` holds it already."""
-    from neatrec.bundle import is_bundle, read_manifest, stream_hash
+    from neatrec.bundle import is_bundle, read_manifest
     from neatrec.training.train import ModelChoice, TrainOptions, train_bundle, trained_otherwise
 
-    choice, options = ModelChoice(), TrainOptions(half_life=half_life, progress=ShowProgress(output))
+    choice, options = ModelChoice(), TrainOptions(progress=ShowProgress(output))
     baskets = source.read().baskets
     if is_bundle(out) and (other := trained_otherwise(out, baskets, choice, options)) is not None:
         raise must_be(
@@ -145,9 +148,10 @@ def _train(source: ServedSource, out: Path, output: OutputOptions, half_life: st
             f"{printable(out)} ({other})",
             hint=f"`neatrec serve {printable(out)}` serves it as it is.",
         )
-    if is_bundle(out) and read_manifest(out).data_hash == stream_hash(baskets):
+    if is_bundle(out) and read_manifest(out).data_hash == baskets.hash:
         log.info(
-            "serving the bundle in %s, which was trained on the same baskets with the same options", printable(out)
+            "serving the bundle in %s, which was trained on the same baskets with the same options",
+            printable(out),
         )
     else:
         found = train_bundle(lambda: baskets, out, choice, options)
@@ -164,6 +168,12 @@ def log_config(output: OutputOptions) -> dict[str, Any]:
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"line": {"()": f"neatrec.cli.output.{formatter}"}},
-        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "stream": "ext://sys.stderr"}},
+        "handlers": {
+            "stderr": {
+                "class": "logging.StreamHandler",
+                "formatter": "line",
+                "stream": "ext://sys.stderr",
+            }
+        },
         "loggers": {"neatrec": {**ours, "level": level}, "uvicorn": {**ours, "level": "WARNING"}},
     }

@@ -1,11 +1,9 @@
-"""`neatrec show`, and the parameters that `neatrec train --print-config` prints."""
+"""`neatrec show`."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
-from textwrap import fill
 from typing import Any
 
 import typer
@@ -18,15 +16,21 @@ from neatrec.text import plural
 def show(
     output: OutputOptions,
     bundle: Path | None = typer.Argument(
-        None, metavar="[BUNDLE|STORE]", help="Show a bundle, or a store; without one, the models.", show_default=False
+        None,
+        metavar="[BUNDLE|STORE|MODEL]",
+        help="Bundle, store, or name of a model; without one, all models.",
+        show_default=False,
     ),
 ) -> None:
-    """Show what a bundle holds, or a store and its live one; without one, the models, their parameters and defaults."""
+    """Show a bundle, a store with its versions, or the parameters of a model; without one, the models."""
     from neatrec.bundle.versions import bundle_in, is_store
+    from neatrec.models import MODEL_NAMES
     from neatrec.release.store import versions_in
 
     if bundle is None:
         _show_models(output)
+    elif str(bundle) in MODEL_NAMES and not bundle.exists():
+        _show_parameters(output, str(bundle))
     else:
         _show_bundle(output, bundle_in(bundle), versions_in(bundle) if is_store(bundle) else None)
 
@@ -37,38 +41,50 @@ def _show_models(output: OutputOptions) -> None:
     models = describe()
     if output.printed_json({"models": [model.to_dict() for model in models]}):
         return
-    print_table("Models", ["name", "kind", "what it is"], [[m.name, m.kind, m.description] for m in models])
-    print("neatrec train --print-config all lists every parameter with its default.")
+    print_table(
+        "Models", ["name", "kind", "what it is"], [[m.name, m.kind, m.description] for m in models]
+    )
+    print("`neatrec show NAME` lists the parameters of a model with their defaults.")
 
 
-def _show_bundle(output: OutputOptions, bundle: Path, versions: list[dict[str, Any]] | None) -> None:
+def _show_bundle(
+    output: OutputOptions, bundle: Path, versions: list[dict[str, Any]] | None
+) -> None:
     from neatrec.bundle import read_manifest
-    from neatrec.serving import ServingTable, has_table, table_words
+    from neatrec.serving import PairTable
 
     found = read_manifest(bundle)
     manifest = found.to_dict()
-    index = ServingTable.open(bundle, verify=False) if has_table(found) else None
-    coverage = None if index is None else index.coverage()
-    if output.printed_json({**manifest, "coverage": coverage, **({} if versions is None else {"store": versions})}):
+    index = PairTable.open(bundle, verify=False)
+    coverage = index.coverage()
+    if output.printed_json(
+        {**manifest, "coverage": coverage, **({} if versions is None else {"store": versions})}
+    ):
         return
-    rows: list[list[object]] = [[key, value] for key, value in manifest.items() if not isinstance(value, dict | list)]
+    if versions is not None:
+        print_versions(versions)
+    rows: list[list[object]] = [
+        [key, value] for key, value in manifest.items() if not isinstance(value, dict | list)
+    ]
     rows += [[f"parameter {key}", value] for key, value in manifest["parameters"].items()]
     rows += _learned(manifest["learned"])
     print_table(str(bundle), ["field", "value"], [[key, str(value)] for key, value in rows])
-    print_rankings(manifest["learned"])
-    if index is not None and coverage is not None:
-        print(f"Serving table: {index.k} answers per item. {table_words(index.recall)}")
-        print(index.pairs.words())
-        print_coverage(coverage)
-    if versions is not None:
-        print_versions(versions)
+    print_odds(manifest["learned"])
+    print(f"Serving table: {index.k} answers per item.")
+    print(index.pairs.words())
+    print_coverage(coverage)
 
 
 def _learned(learned: Mapping[str, Any]) -> list[list[object]]:
     """A row for each thing that the fit found out; of losses, how many epochs were run."""
-    rows: list[list[object]] = [["epochs run", len(learned["losses"])]] if "losses" in learned else []
-    tables = ("goals", "comparison") if "comparison" in learned else ()
-    return rows + [[f"learned {key}", _brief(value)] for key, value in learned.items() if key not in tables]
+    rows: list[list[object]] = (
+        [["epochs run", len(learned["losses"])]] if "losses" in learned else []
+    )
+    return rows + [
+        [f"learned {key}", _brief(value)]
+        for key, value in learned.items()
+        if key not in ("strong", "dependent")
+    ]
 
 
 def _brief(value: Any) -> str:
@@ -83,93 +99,72 @@ def _brief(value: Any) -> str:
     return str(value)
 
 
-def print_rankings(learned: Mapping[str, Any]) -> None:
-    """Which ranking to use on these baskets: the goals of a model beside simple statistics, where it compared them."""
-    if "comparison" not in learned:
+def print_odds(learned: Mapping[str, Any]) -> None:
+    """What a model of odds learned: from how many pairs, what that gained, and its weights."""
+    if "strong" not in learned:
         return
-    compared = learned["comparison"]
-    ranks_by = "; ".join(f"{goal}: {_ranks_by(by)}" for goal, by in learned["goals"].items())
-    note = fill(f"Goals rank by: {ranks_by}.", 80)
-    if not compared:
-        print(f"Too few pairs in held-out training baskets to compare rankings.\n{note}")
-        return
-    highest = []
-    for measure, pairs in (("lift", "high-lift"), ("evidence", "certain")):
-        gains = {row["name"]: row[f"{measure}_gain"] for row in compared if row[f"{measure}_gain"] is not None}
-        highest += [f"by {pairs} pairs: {max(gains, key=gains.__getitem__)}"] if gains else []
-    note = f"held-out training baskets show.\n{note}\nHighest {'; '.join(highest)}."
-    print_table(
-        "Which ranking to use on these baskets",
-        ["ranking", "high-lift pairs", "certain pairs"],
-        [[row["name"], _gain(row, "lift"), _gain(row, "evidence")] for row in compared],
-        note=f"Hits plus NDCG among the first ten (0 to 2), 95 % interval, of pairs that\n{note}",
+    words = gain_words(learned)
+    print(f"{words[0].upper()}{words[1:]}.")
+    for name in ("strong", "dependent"):
+        weights = weight_words(learned[name]) or "none stands out, so the statistic ranks"
+        print(f"Weights of a {name} pair: {weights}.")
+
+
+def gain_words(learned: Mapping[str, Any]) -> str:
+    """What a fit learned from and what it gained, in one line.
+
+    >>> gain = {"pairs": 1200, "hit_rate": 0.5, "start_hit_rate": 0.4, "more": [0.05, 0.15]}
+    >>> print(gain_words({"strong": gain, "dependent": gain}))
+    learned from 1,200 strong and 1,200 dependent pairs: 10.0 (5.0 to 15.0) and 10.0 (5.0 to 15.0) \
+points more of them among the first ten than by shrunk lift and G²
+    """
+    numbers, points = [], []
+    for name in ("strong", "dependent"):
+        gain = learned[name]
+        more = gain["hit_rate"] - gain["start_hit_rate"], *gain["more"]
+        numbers.append(f"{gain['pairs']:,} {name}")
+        points.append("{:.1f} ({:.1f} to {:.1f})".format(*(100 * value for value in more)))
+    return (
+        f"learned from {' and '.join(numbers)} pairs: {' and '.join(points)} points more of them "
+        "among the first ten than by shrunk lift and G²"
     )
 
 
-def ranking_words(answer: Mapping[str, Any]) -> str:
-    """Which ranking a model took, and by how much it won on held-out training baskets: by high-lift and by certain
-    pairs, on average.
+def weight_words(gain: Mapping[str, Any]) -> str:
+    """The features that matter for an outcome in this shop, the largest weight first.
 
-    >>> row = {"lift_gain": 1.5, "evidence_gain": 1.8}
-    >>> compared = [{**row, "name": "bayes lift"}, {"name": "llr", "lift_gain": 1.2, "evidence_gain": 1.8}]
-    >>> ranking_words({"goal": "lift", "goals": {"lift": {"ranks_by": "odds"}}, "comparison": compared})
-    ', ranked by odds (11.8 % above llr)'
+    >>> weight_words({"weights": {"names": 0.6, "seen_chance": -0.3, "cosine": 0.02}})
+    'similar names +0.60, count x chance -0.30'
     """
-    if "comparison" not in answer:
-        return ""
-    words = f", ranked by {_ranks_by(answer['goals'][answer['goal']])}"
-    means = {row["name"]: _mean_gain(row) for row in answer["comparison"]}
-    own = means.pop(f"bayes {answer['goal']}", None)
-    others = {name: mean for name, mean in means.items() if mean and not name.startswith("bayes ")}
-    if not own or not others:
-        return f"{words} (too few pairs to compare)"
-    best = max(others, key=others.__getitem__)
-    gain = 100 * (own / others[best] - 1)
-    return f"{words} ({abs(gain):.1f} % {'above' if gain >= 0 else 'below'} {best})"
+    from neatrec.models.odds.features import CURVE, FEATURES
+
+    words = FEATURES | CURVE
+    weights = gain["weights"].items()
+    return ", ".join(f"{words[name]} {value:+.2f}" for name, value in weights if abs(value) >= 0.1)
 
 
-def _mean_gain(row: Mapping[str, Any]) -> float | None:
-    """The geometric mean of both measures; None where neither was measured."""
-    gains = [row[f"{measure}_gain"] for measure in ("lift", "evidence") if row[f"{measure}_gain"] is not None]
-    return math.prod(gains) ** (1 / len(gains)) if gains else None
-
-
-def _ranks_by(ranking: Mapping[str, Any]) -> str:
-    """
-    >>> _ranks_by({"ranks_by": "shrunk-lift", "k": 0.5}), _ranks_by({"ranks_by": "odds", "weights": {"cosine": 1.0}})
-    ('shrunk-lift, k = 0.5', 'odds')
-    >>> _ranks_by({"ranks_by": "odds", "lift_weight": 0.25})
-    'odds, lift weight 0.25'
-    """
-    shown = {"k": "k =", "lift_weight": "lift weight"}
-    settings = [f", {words} {ranking[name]:g}" for name, words in shown.items() if name in ranking]
-    return "".join([ranking["ranks_by"], *settings])
-
-
-def _gain(row: Mapping[str, Any], measure: str) -> str:
-    gain, low, high = (row[f"{measure}_{part}"] for part in ("gain", "low", "high"))
-    return "-" if gain is None else f"{gain:.3f} ({low:.3f} to {high:.3f})"
-
-
-def print_config(model: str) -> None:
-    """The parameters of a model (or of "all") with their defaults, as a TOML file for `neatrec train --config`."""
+def _show_parameters(output: OutputOptions, name: str) -> None:
+    """The parameters of a model with their defaults, as a TOML file for `neatrec train --config`."""
     from neatrec.models import describe
 
-    for entry in describe() if model == "all" else describe([model]):
-        # one file trains one model, so only a single model is left uncommented
-        mark = "# " if model == "all" else ""
-        print(f"# {entry.description}\n{mark}model = {_toml(entry.name)}\n{mark}[parameters]")
-        for parameter in entry.parameters:
-            # TOML has no null: a parameter that is not set stays a comment
-            unset = mark or ("# " if parameter.default is None else "")
-            print(f"# {parameter.description}\n{unset}{parameter.name} = {_toml(parameter.default)}")
-        print()
+    [model] = describe([name])
+    if output.printed_json(model.to_dict()):
+        return
+    print(f"# {model.description}\nmodel = {_toml(model.name)}\n[parameters]")
+    for parameter in model.parameters:
+        # TOML has no null: a parameter that is not set stays a comment
+        unset = "# " if parameter.default is None else ""
+        print(f"# {parameter.description}\n{unset}{parameter.name} = {_toml(parameter.default)}")
 
 
 def _toml(value: object) -> str:
     import json
 
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else json.dumps(value)
+    return (
+        str(value)
+        if isinstance(value, int | float) and not isinstance(value, bool)
+        else json.dumps(value)
+    )
 
 
 def print_coverage(coverage: dict[str, dict[str, float]]) -> None:
@@ -177,6 +172,6 @@ def print_coverage(coverage: dict[str, dict[str, float]]) -> None:
     rows = [
         [grade, percent(shares["items"]), percent(shares["sales"])]
         for grade, shares in coverage.items()
-        if grade not in ("category", "rule")
+        if grade not in ("chance", "category", "rule")
     ]
     print_table("Best evidence among an item's answers", ["grade", "items", "sales"], rows)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from neatrec.compiled import compiled, prefetch
-from neatrec.cooccurrence.layout import AHEAD, ALL, ALL_DIRECTED, CUSTOMERS, WINDOW
+from neatrec.cooccurrence.layout import AHEAD, ALL, ALL_ORDERED, CUSTOMERS, WINDOW
 
 LOW = 0xFFFFFFFF
 BACKWARD = 1 << 32
@@ -44,7 +44,7 @@ def _count_all(r, rows, counters):
 
 
 @compiled
-def _count_all_directed(r, rows, counters):
+def _count_all_ordered(r, rows, counters):
     """As `_count_all`; a line's position stands in its upper half, so that the earlier line is the smaller number."""
     posting, line = rows.posting, rows.line
     counter, touched = counters.counter, counters.touched
@@ -71,7 +71,7 @@ def _count_window(r, rows, counters):
     """
     posting, line_rank = rows.posting, rows.line_rank
     counter, touched = counters.counter, counters.touched
-    back = BACKWARD if rows.directed else 1
+    back = BACKWARD if rows.ordered else 1
     met = np.int64(0)
     own = np.uint32(r)
     for p in range(rows.bounds[r], rows.bounds[r + 1]):
@@ -93,18 +93,19 @@ def _count_window(r, rows, counters):
 
 
 @compiled
-def _count_customer(j, backward, customer, by_customer, touched, met):
-    """One more line pair of partner j; a customer counts once per direction (backward: the partner first).
+def _count_customer(j, backward, side, customer, by_customer, touched, met):
+    """One more line pair of partner j (backward: the partner first); a customer counts once on each side.
 
-    by_customer[j] = (counter, customers packed alike, last customer forward, backward): one place in memory for all.
+    by_customer[j] = (counter, customers packed alike, last customer of either side): one place in memory for all.
+    Undirected pairs have one side.
     Customers come one after another, so the last one seen is enough to know a new one.
     """
     one = np.int64(1) << (backward << 5)
     t = by_customer[j, 0]
     touched[met] = j
     by_customer[j, 0] = t + one
-    by_customer[j, 1] += one * np.int64(by_customer[j, 2 + backward] != customer)
-    by_customer[j, 2 + backward] = customer
+    by_customer[j, 1] += np.int64(by_customer[j, 2 + side] != customer) << (side << 5)
+    by_customer[j, 2 + side] = customer
     return met + np.int64(t == 0)
 
 
@@ -117,10 +118,13 @@ def _count_customers(r, rows, counters):
         _prefetch_basket(p, posting, line)
         s = np.int64(posting[p, 0])
         e = s + posting[p, 1]
-        own = line[e] if rows.directed else np.int64(-1)
+        own = line[e] if rows.ordered else np.int64(-1)
         for k in range(s, e):
             backward = np.int64(line[k] < own)
-            met = _count_customer(np.uint32(line[k]), backward, customer[p], by_customer, touched, met)
+            side = backward & np.int64(rows.directed)
+            met = _count_customer(
+                np.uint32(line[k]), backward, side, customer[p], by_customer, touched, met
+            )
     return met
 
 
@@ -134,9 +138,25 @@ def _count_window_customers(r, rows, counters):
         own = np.int64(posting[p, 0])
         for k in range(own - posting[p, 1], own + posting[p, 2] + 1):
             if line_rank[k] < r:
-                backward = np.int64(rows.directed and k < own)
-                met = _count_customer(np.uint32(line_rank[k]), backward, customer[p], by_customer, touched, met)
+                backward = np.int64(rows.ordered and k < own)
+                side = backward & np.int64(rows.directed)
+                met = _count_customer(
+                    np.uint32(line_rank[k]), backward, side, customer[p], by_customer, touched, met
+                )
     return met
+
+
+@compiled
+def _times(t, directed):
+    """The count of a pair: directed, of its more frequent direction."""
+    ahead, behind = t & LOW, t >> 32
+    return max(ahead, behind) if directed else ahead + behind
+
+
+@compiled
+def _directions(t, directed):
+    """The pairs in a counter."""
+    return np.int64(t & LOW > 0) + np.int64(t >> 32 > 0) if directed else np.int64(1)
 
 
 @compiled
@@ -144,8 +164,8 @@ def _fill_counters(r, rows, counters):
     """Fill the counters of row r by one of the five ways; returns how many partners were met."""
     if rows.way == ALL:
         return _count_all(r, rows, counters)
-    if rows.way == ALL_DIRECTED:
-        return _count_all_directed(r, rows, counters)
+    if rows.way == ALL_ORDERED:
+        return _count_all_ordered(r, rows, counters)
     if rows.way == WINDOW:
         return _count_window(r, rows, counters)
     if rows.way == CUSTOMERS:
@@ -154,60 +174,47 @@ def _fill_counters(r, rows, counters):
 
 
 @compiled
-def _sweep(r, met, min_count, removal, counters):
-    """Empty the counters; touched and counts then begin with the partners that count often enough, either way.
+def _sweep(r, met, min_count, rows, counters):
+    """Empty the counters; touched and counts then begin with the partners that count often enough.
 
-    Returns how many those are, and how many pairs there were, each direction on its own.
+    Returns how many those are, and how many pairs there were, of directed pairs each direction on its own.
     """
-    counter, touched, counts = counters.counter, counters.touched, counters.counts
+    counter, touched, counts, removal = (
+        counters.counter,
+        counters.touched,
+        counters.counts,
+        rows.removal,
+    )
     stay, pairs = np.int64(0), np.int64(0)
     for k in range(met):
         j = np.uint32(touched[k])
         t = counter[j]
         counter[j] = 0
-        ahead, behind = t & LOW, t >> 32
         # not a partner of the same category, nor the item itself put twice into a basket
         other = np.int64(removal[j] != removal[r])
-        pairs += other * (np.int64(ahead > 0) + np.int64(behind > 0))
         touched[stay] = j
         counts[stay] = t
-        stay += other & np.int64(max(ahead, behind) >= min_count)
+        stay += other & np.int64(_times(t, rows.directed) >= min_count)
+        pairs += other * _directions(t, rows.directed)
     return stay, pairs
 
 
 @compiled
-def _sweep_undirected(r, met, min_count, removal, counters):
-    """`_sweep` where each pair has one count."""
-    counter, touched, counts = counters.counter, counters.touched, counters.counts
-    stay, pairs = np.int64(0), np.int64(0)
-    for k in range(met):
-        j = np.uint32(touched[k])
-        t = counter[j]
-        counter[j] = 0
-        other = np.int64(removal[j] != removal[r])
-        pairs += other
-        touched[stay] = j
-        counts[stay] = t
-        stay += other & np.int64(t >= min_count)
-    return stay, pairs
-
-
-@compiled
-def _sweep_customers(r, met, min_count, once, removal, counters):
-    """`_sweep` that also empties the customers' counters; once: a customer counts once."""
+def _sweep_customers(r, met, min_count, rows, counters):
+    """`_sweep` that also empties the customers' counters."""
     _, touched, counts, by_customer, customers = counters
+    removal = rows.removal
     stay, pairs = np.int64(0), np.int64(0)
     for k in range(met):
         j = np.uint32(touched[k])
-        t = by_customer[j, 1] if once else by_customer[j, 0]
+        t = by_customer[j, 1] if rows.once else by_customer[j, 0]
         customers[stay] = by_customer[j, 1]
         counts[stay] = t
         touched[stay] = j
         by_customer[j, 0], by_customer[j, 1], by_customer[j, 2], by_customer[j, 3] = 0, 0, -1, -1
-        ahead, behind = t & LOW, t >> 32
         other = np.int64(removal[j] != removal[r])
-        pairs += other * (np.int64(ahead > 0) + np.int64(behind > 0))
-        stay += other & np.int64(max(ahead, behind) >= min_count)
+        stay += other & np.int64(_times(t, rows.directed) >= min_count)
+        pairs += other * _directions(t, rows.directed)
     return stay, pairs
 
 
@@ -216,51 +223,45 @@ def _count_row(r, min_count, rows, counters):
     """(partners left in touched and counts, pairs met) of row r, all counters clean again."""
     met = _fill_counters(r, rows, counters)
     if rows.way >= CUSTOMERS:
-        return _sweep_customers(r, met, min_count, rows.once, rows.removal, counters)
-    if rows.directed:
-        return _sweep(r, met, min_count, rows.removal, counters)
-    return _sweep_undirected(r, met, min_count, rows.removal, counters)
+        return _sweep_customers(r, met, min_count, rows, counters)
+    return _sweep(r, met, min_count, rows, counters)
 
 
 @compiled
-def _write(n, r, stay, rows, counters, sink):
-    """Append the pairs of row r that pass the filter to out; returns the new length. See `PairFilter` for the test."""
-    (min_count, a, b, u, w), (query, item, count, reverse, customers) = sink
+def _write(n, r, stay, rows, counters, min_count, out):
+    """Append the pairs of row r that count often enough to out; returns the new length."""
+    query, item, count, ordered, customers = out
     counts = counters.counts
-    # where customers have no counters of their own, every record has its own customer
-    customer_counts = counters.customers if rows.way >= CUSTOMERS else counts
     i = rows.code[r]
     for k in range(stay):
-        j = rows.code[counters.touched[k]]
+        j, t = rows.code[counters.touched[k]], counts[k]
         for backward in range(2 if rows.directed else 1):
-            ahead = counts[k] >> (32 * backward) & LOW
-            if ahead < min_count:
+            turned = backward if rows.directed else j < i
+            ahead, behind = t >> (32 * turned) & LOW, t >> (32 - 32 * turned) & LOW
+            times = ahead if rows.directed else ahead + behind
+            if times < min_count:
                 continue
-            q, v = (j, i) if backward or (j < i and not rows.directed) else (i, j)
-            if len(a):
-                excess = ahead - a[q] * b[v]
-                if not (excess >= 0 and excess * excess >= u[q] * w[v]):
-                    continue
-            query[n], item[n], count[n] = q, v, ahead
-            if len(reverse):
-                reverse[n] = counts[k] >> (32 - 32 * backward) & LOW
+            query[n], item[n], count[n] = (j, i, times) if turned else (i, j, times)
+            if len(ordered):
+                ordered[n] = behind if rows.directed else ahead
             if len(customers):
-                customers[n] = customer_counts[k] >> (32 * backward) & LOW
+                # without counters of their own every record has its own customer
+                apart = rows.way >= CUSTOMERS
+                customers[n] = counters.customers[k] >> (32 * backward) & LOW if apart else times
             n += 1
     return n
 
 
 @compiled
-def count_rows(r0, r1, rows, counters, conditions, out):
-    """The pairs of rows r0 to r1 that pass the filter, written to out; returns (pairs written, pairs met).
+def count_rows(r0, r1, rows, counters, min_count, out):
+    """The pairs of rows r0 to r1 that count often enough, written to out; returns (pairs written, pairs met).
 
-    conditions: `PairFilter.conditions`; out: query, item, count, reverse, customers, the last two of length 0 where
-    they are not wanted.
+    out: `PairBlock`, its last two columns of length 0 where they are not wanted.
     """
     written, pairs = 0, 0
     for r in range(r0, r1):
-        stay, met = _count_row(r, conditions[0], rows, counters)
-        written = _write(written, r, stay, rows, counters, (conditions, out))
+        stay, met = _count_row(r, min_count, rows, counters)
+        written = _write(written, r, stay, rows, counters, min_count, out)
         pairs += met
     return written, pairs
 
@@ -279,24 +280,3 @@ def margins_of_rows(r0, r1, rows, counters, either, second):
             either[j] += ahead + behind
             second[j] += ahead
             second[i] += behind
-
-
-@compiled
-def find_pairs(start, item, rows, items):
-    """Where each pair (rows[n], items[n]) stands in `item`, -1 where it does not; items of a row ascend.
-
-    The items of row r are item[start[r]:start[r + 1]].
-    """
-    out = np.full(len(rows), -1, np.int64)
-    for n in range(len(rows)):
-        low, high = start[rows[n]], start[rows[n] + 1]
-        end = high
-        while low < high:
-            middle = (low + high) // 2
-            if item[middle] < items[n]:
-                low = middle + 1
-            else:
-                high = middle
-        if low < end and item[low] == items[n]:
-            out[n] = low
-    return out

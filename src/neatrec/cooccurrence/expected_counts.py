@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from neatrec.compiled import compiled
-from neatrec.cooccurrence.counts import CountOptions, Margins
 from neatrec.cooccurrence.strata import (
     MONTH,
+    SIZE,
     StratumMargins,
     month_of_year,
     strata_groups,
     strata_of,
     stratum_column,
     stratum_margins,
-    usable_strata,
 )
 from neatrec.data.baskets import Baskets
-from neatrec.statistics import quasi_independence
+from neatrec.data.counts import CountOptions, Margins
+from neatrec.statistics import poisson_tail, quasi_independence
 
 Codes = npt.NDArray[np.int32]
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-
-
-class Expected(Protocol):
-    """How often pairs would be seen by chance."""
-
-    def of(self, query: Codes, item: Codes) -> Floats:
-        """E of the aligned pairs (query, item)."""
+CountedPairs = tuple[Codes, Codes, npt.NDArray[Any]]
+"""Aligned queries, items and counts."""
+SIGNIFICANT = 1e-7
+"""A factor of strata counts where chance makes as large or as small a one less often than this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +44,8 @@ class Factors:
     item: Floats
     """b, shape (items,)."""
 
-    def of(self, query: Codes, item: Codes) -> Floats:
+    def of(self, query: Codes, item: Codes, count: npt.NDArray[Any] | None = None) -> Floats:
+        """E of the aligned pairs, whatever their counts."""
         return self.query[query] * self.item[item]
 
 
@@ -64,7 +63,9 @@ class StratifiedFactors:
     """b of each item and stratum."""
 
     def of(self, query: Codes, item: Codes) -> Floats:
-        expected: Floats = _sum_over_strata(query, item, self.start, self.stratum, self.query, self.item)
+        expected: Floats = _sum_over_strata(
+            query, item, self.start, self.stratum, self.query, self.item
+        )
         return expected
 
 
@@ -79,17 +80,63 @@ class StratumGroup:
     month: Counts | None
     """The month of the year of each stratum, from 0; None where months are no column."""
 
+    @property
+    def by_size(self) -> bool:
+        """Whether the strata are those of the basket size."""
+        return SIZE in self.columns
+
+    @property
+    def strata(self) -> int:
+        """Number of strata."""
+        return len(next(iter(self.columns.values())))
+
+
+@dataclass(frozen=True, eq=False)
+class Occasions:
+    """The baskets that hold each item (the customers, where these count once), weighted by their other lines."""
+
+    total: Floats
+    """The weights of each item's, shape (items,)."""
+    effective: Floats
+    """As many of equal weight make sums that vary as much, shape (items,)."""
+    square: float
+    """The mean squared weight of a line's."""
+
+    @classmethod
+    def of(cls, baskets: Baskets, counting: CountOptions) -> Occasions:
+        """Those of the baskets that are counted."""
+        items = len(baskets.catalog)
+        counted = baskets.select(baskets.sizes >= counting.min_basket)
+        item, weight = counted.items, np.repeat(counted.sizes - 1.0, counted.sizes)
+        if counting.once_per_customer and counted.users is not None:
+            key = counted.users[counted.basket_of_line].astype(np.int64) * items + item
+            item = np.unique(key) % items
+            weight = np.ones(len(item))
+        total = np.bincount(item, weight, items).astype(np.float64)
+        squares = np.bincount(item, weight**2, items)
+        effective = np.divide(total**2, squares, out=np.zeros(items), where=squares > 0)
+        return cls(total, effective, float(squares.sum() / max(len(item), 1)))
+
 
 @dataclass(frozen=True, eq=False)
 class StratifiedExpected:
-    """E = E over all baskets times the factor by which each group of strata raises it; of one group E within it."""
+    """E = E over all baskets times the factor by which strata raise it.
+
+    Baskets that hold both items are always in one stratum, and those that hold one of them meet in a stratum by chance:
+    columns that explain nothing would raise E of rare pairs, or lower it. So what the pair's own baskets add is taken
+    off, and a factor counts only where it is significant: were the S strata drawn at random, it would have a mean of 1
+    and a variance of (S - 1) / (n_q n_v). The basket size always counts.
+    """
 
     overall: Factors
     groups: tuple[StratumGroup, ...]
     category: Codes
+    occasions: Occasions
 
     @classmethod
-    def fit(cls, baskets: Baskets, names: Sequence[str], counting: CountOptions, kind: str) -> StratifiedExpected:
+    def fit(
+        cls, baskets: Baskets, names: Sequence[str], counting: CountOptions, kind: str
+    ) -> StratifiedExpected:
         """That of a count without window; `kind` is quasi or product, see `fit_expected`."""
         category, groups = counting.category_of(baskets.catalog), []
         for together in strata_groups(baskets, names):
@@ -101,24 +148,45 @@ class StratifiedExpected:
             factors = fit_strata(margins, category, kind, directed=counting.directed)
             groups.append(StratumGroup(margins, factors, columns, month))
         part, size = groups[0].margins, len(category)
-        first, second = (np.bincount(part.item, each, size).astype(each.dtype) for each in (part.first, part.second))
-        return cls(Factors(*_factors(first, second, category, kind, counting.directed)), tuple(groups), category)
+        first, second = (
+            np.bincount(part.item, each, size).astype(each.dtype)
+            for each in (part.first, part.second)
+        )
+        overall = Factors(*_factors(first, second, category, kind, counting.directed))
+        return cls(overall, tuple(groups), category, Occasions.of(baskets, counting))
 
-    def of(self, query: Codes, item: Codes) -> Floats:
-        if len(self.groups) == 1:
-            return self.groups[0].factors.of(query, item)
-        overall = self.overall.of(query, item)
-        expected = overall.copy()
+    def of(self, query: Codes, item: Codes, count: npt.NDArray[Any]) -> Floats:
+        overall = base = self.overall.of(query, item)
+        factor = np.ones(len(query))
         for group in self.groups:
-            expected *= np.divide(group.factors.of(query, item), overall, out=np.ones(len(query)), where=overall > 0)
-        return expected
+            within = group.factors.of(query, item)
+            if group.by_size:
+                base = within
+            else:
+                raised = np.divide(within, overall, out=np.ones(len(query)), where=overall > 0)
+                factor = self._significant(group, raised, factor, (query, item, count))
+        return base * factor
+
+    def _significant(
+        self, group: StratumGroup, raised: Floats, before: Floats, pairs: CountedPairs
+    ) -> Floats:
+        """The factors with those of one more group where they differ from the factors before by more than chance."""
+        query, item, count = pairs
+        spread, of = group.strata - 1, self.occasions
+        own = spread * count * of.square / np.maximum(of.total[query] * of.total[item], 1.0)
+        raised = np.maximum(raised - own, 0.0)
+        single = len(group.columns) == 1
+        chance = np.ones(len(raised)) if single else before
+        product = of.effective[query] * of.effective[item]
+        significant = _chance_of_factor(raised, chance, product, spread) <= SIGNIFICANT
+        return np.where(significant, before * raised if single else raised, before)
 
     def lowered(self, count: npt.NDArray[Any], query: Codes, item: Codes) -> npt.NDArray[Any]:
         """Counts without what the strata explain: times E over all baskets / E, at most 1, as whole numbers.
 
         Their lift over all baskets is the lift within strata.
         """
-        overall, within = self.overall.of(query, item), self.of(query, item)
+        overall, within = self.overall.of(query, item), self.of(query, item, count)
         share = np.divide(overall, within, out=np.ones(len(count)), where=within > overall)
         lowered: npt.NDArray[Any] = np.rint(count * share).astype(count.dtype)
         return lowered
@@ -128,7 +196,11 @@ class StratifiedExpected:
     ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint16]]:
         """Of each pair the place (from 1) in `names` of the column that alone raises E most; and where that is the
         month, a bit for each month of the year in which E is at least half of that in the best month."""
-        columns = {name: (group, codes) for group in self.groups for name, codes in group.columns.items()}
+        columns = {
+            name: (group, group.columns[name])
+            for group in self.groups[: len(names)]
+            for name in group.columns
+        }
         alone = [self._merged(*columns[name]).of(query, item) for name in names]
         best = np.array(alone).argmax(axis=0)
         season = np.zeros(len(query), np.uint16)
@@ -146,14 +218,36 @@ class StratifiedExpected:
         """The expected count of each pair in each month of the year, shape (12, pairs)."""
         assert group.month is not None
         factors = self._merged(group, group.month)
-        only = (replace(factors, query=np.where(factors.stratum == month, factors.query, 0.0)) for month in range(12))
+        only = (
+            replace(factors, query=np.where(factors.stratum == month, factors.query, 0.0))
+            for month in range(12)
+        )
         return np.array([part.of(query, item) for part in only])
 
 
-def unexplained(baskets: Iterable[Baskets], names: Sequence[str], counting: CountOptions) -> StratifiedExpected | None:
+def _chance_of_factor(raised: Floats, chance: Floats, product: Floats, spread: int) -> Floats:
+    """The chance that S = spread + 1 strata drawn at random raise E at least as much, or lower it, instead of to `chance`.
+
+    The larger of two bounds, with product = n_q n_v. Few meetings: these are Poisson, `product` / spread of them
+    expected. Many: the factor is a sum of `spread` products of two normal variables, whose tail Chernoff bounds.
+    """
+    meetings = product / max(spread, 1)
+    above = poisson_tail(meetings * raised, meetings * chance)
+    below = special.gammaincc(meetings * raised + 1, meetings * chance)
+    x = np.maximum(np.abs(raised - chance) * np.sqrt(product), 1e-12)
+    tilt = (np.sqrt(spread**2 + 4 * x**2) - spread) / (2 * x)
+    bound = np.exp(-0.5 * spread * np.log1p(-(np.minimum(tilt, 1 - 1e-12) ** 2)) - tilt * x)
+    larger: Floats = np.maximum(np.minimum(above, below), bound)
+    return larger
+
+
+def unexplained(
+    baskets: Baskets, names: Sequence[str], counting: CountOptions
+) -> StratifiedExpected | None:
     """What models lower undirected counts by, see `StratifiedExpected.lowered`; None without strata."""
-    names, whole = usable_strata(baskets, names)
-    return None if whole is None else StratifiedExpected.fit(whole, names, replace(counting, directed=False), "product")
+    if not names:
+        return None
+    return StratifiedExpected.fit(baskets, names, replace(counting, directed=False), "product")
 
 
 def fit_expected(margins: Margins, kind: str, *, directed: bool) -> Factors:
@@ -161,7 +255,9 @@ def fit_expected(margins: Margins, kind: str, *, directed: bool) -> Factors:
     return Factors(*_factors(margins.first, margins.second, margins.category, kind, directed))
 
 
-def fit_strata(margins: StratumMargins, category: Codes, kind: str, *, directed: bool) -> StratifiedFactors:
+def fit_strata(
+    margins: StratumMargins, category: Codes, kind: str, *, directed: bool
+) -> StratifiedFactors:
     """The sum of the strata's expected counts, each fitted to its own margins; `category` has a code for each item."""
     query, item = np.zeros(len(margins.item)), np.zeros(len(margins.item))
     limits = np.searchsorted(margins.stratum, np.arange(margins.stratum.max(initial=-1) + 2))
@@ -175,7 +271,9 @@ def fit_strata(margins: StratumMargins, category: Codes, kind: str, *, directed:
     return StratifiedFactors(start, margins.stratum[order], query[order], item[order])
 
 
-def _factors(first: Counts, second: Counts, category: Codes, kind: str, directed: bool) -> tuple[Floats, Floats]:
+def _factors(
+    first: Counts, second: Counts, category: Codes, kind: str, directed: bool
+) -> tuple[Floats, Floats]:
     if kind == "quasi":
         fit = quasi_independence(first, second, category)
         return fit.query_factor, fit.item_factor

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from neatrec.compiled import compiled, prefetch
 from neatrec.cooccurrence.count_input import CountInput, removal_codes
-from neatrec.cooccurrence.counts import Int32, Int64
+from neatrec.data.counts import Int32, Int64
 
 BLOCK = 1 << 19
 """Unordered pairs that a block holds at most, where one row does not make more."""
@@ -25,7 +25,7 @@ BLOCK = 1 << 19
 MAX_32_BIT_LINES = 2**32
 """Up to here 32 bits hold the place of a line: half the memory of 64."""
 
-ALL, ALL_DIRECTED, WINDOW, CUSTOMERS, WINDOW_CUSTOMERS = 0, 1, 2, 3, 4
+ALL, ALL_ORDERED, WINDOW, CUSTOMERS, WINDOW_CUSTOMERS = 0, 1, 2, 3, 4
 """The ways to count a row."""
 
 
@@ -51,6 +51,8 @@ class RowLayout(NamedTuple):
 
     way: int
     directed: bool
+    ordered: bool
+    """Counters hold both directions apart."""
     once: bool
     """A pair counts at most once per customer."""
     bounds: Int64
@@ -69,7 +71,7 @@ class RowCounters(NamedTuple):
     """One thread's counters; they come in and go out clean."""
 
     counter: Int64
-    """Shape (m,): c_rj + 2³² c_jr of partner j."""
+    """Shape (m,): c_rj + 2³² c_jr of partner j; not `ordered`: all of them in c_rj."""
     touched: Int32
     """The partners met, shape (m + 1,)."""
     counts: Int64
@@ -139,10 +141,15 @@ def make_rows(source: CountInput, band: Band | None = None) -> ItemRows:
     n, visits = int(bounds[-1]), np.zeros(len(code), dtype=np.int64)
     customer = np.empty(n if apart else 0, dtype=np.int32)
     place_type = np.uint32 if n < MAX_32_BIT_LINES else np.int64
-    positions = source.all_pairs and (apart or c.directed)  # they stand in `line`, and `line_rank` is not needed
-    line_rank, line = np.empty(0 if positions else n, dtype=np.int32), np.empty(n if positions else 0, dtype=np.int64)
+    ordered = c.directed or c.forward
+    # they stand in `line`, and `line_rank` is not needed
+    positions = source.all_pairs and (apart or ordered)
+    line_rank, line = (
+        np.empty(0 if positions else n, dtype=np.int32),
+        np.empty(n if positions else 0, dtype=np.int64),
+    )
     if source.all_pairs:  # baskets sorted by rank
-        way = CUSTOMERS if apart else ALL_DIRECTED if c.directed else ALL
+        way = CUSTOMERS if apart else ALL_ORDERED if ordered else ALL
         posting = np.empty((n, 2), dtype=place_type)
         fill_postings(lines, rank, bounds[:-1].copy(), posting, customer)
         places = np.repeat(_starts(source.sizes)[:-1], 2).reshape(-1, 2)
@@ -153,7 +160,19 @@ def make_rows(source: CountInput, band: Band | None = None) -> ItemRows:
         out = WindowPostings(bounds[:-1].copy(), posting, customer, line_rank, visits)
         fill_window(lines, rank, source.window, out)
     removal = removal_codes(source.category)[code]
-    layout = RowLayout(way, c.directed, c.once_per_customer, bounds, posting, line_rank, line, customer, code, removal)
+    layout = RowLayout(
+        way,
+        c.directed,
+        ordered,
+        c.once_per_customer,
+        bounds,
+        posting,
+        line_rank,
+        line,
+        customer,
+        code,
+        removal,
+    )
     counted = range(len(code)) if band is None else range(band.first, band.last)
     return ItemRows(layout, visits, source.customers is not None, counted)
 

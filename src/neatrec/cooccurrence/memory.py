@@ -1,4 +1,4 @@
-"""The memory engine: compiled counting of what fits. Memory grows with lines, and with pairs only if they are kept."""
+"""The memory engine: compiled counting of what fits. Memory grows with lines, and with the pairs that are kept."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.cooccurrence import layout
-from neatrec.cooccurrence.count_input import CountInput, pairs_of_size, removal_codes
-from neatrec.cooccurrence.count_kernels import count_rows, find_pairs, margins_of_rows
-from neatrec.cooccurrence.counts import Int64, Keep, Margins, Mask, PairBlock, PairPart
+from neatrec.cooccurrence.count_input import CountInput, removal_codes
+from neatrec.cooccurrence.count_kernels import count_rows, margins_of_rows
+from neatrec.cooccurrence.kept_pairs import KeptPairs, PairBlock
 from neatrec.cooccurrence.layout import ItemRows, RowCounters, basket_lines, make_rows
-from neatrec.cooccurrence.pair_filter import PairFilter, kept, prefilter_of
+from neatrec.data.counts import CountOptions, Int64, Margins
 from neatrec.errors import ResourceError
 
 MAX_COUNT = 2**31 - 1
@@ -28,63 +28,27 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
-def count_in_memory(source: CountInput, keep: Keep | None, threads: int) -> tuple[PairBlock, Margins]:
-    """The kept pairs, sorted, and the margins of all pairs."""
+def count_in_memory(
+    source: CountInput, totals: Margins | None, threads: int
+) -> tuple[KeptPairs, Margins]:
+    """The kept pairs, and the margins of all pairs."""
     refuse_overflow(source)
     rows = make_rows(source)
-    margins = _margins(source, rows, threads)
-    block, pairs = count_kept(rows, margins, keep, threads)
-    return sorted_pairs(block, len(source.category)), replace(margins, pairs=pairs)
+    if totals is None:
+        totals = _margins(source, rows, threads)
+    kept, pairs = count_kept(rows, source.counting, threads)
+    return kept, replace(totals, pairs=pairs)
 
 
-def count_part(rows: ItemRows, margins: Margins, keep: Keep | None, threads: int) -> PairPart:
-    """The kept pairs of all rows."""
-    block, seen = count_kept(rows, margins, keep, threads)
-    return PairPart(sorted_pairs(block, len(margins.first)), seen)
-
-
-def with_forward(part: PairPart, directed: ItemRows, margins: Margins, threads: int) -> PairPart:
-    """The same undirected pairs, with what the `directed` rows of the same items say about their order."""
-    query, item = part.pairs.query, part.pairs.item
-    start = np.searchsorted(query, np.arange(len(margins.first) + 1))
-    forward = np.zeros(len(query), dtype=np.int64)
-
-    def note(block: PairBlock, _: Margins) -> Mask:
-        place = find_pairs(start, item, block.query, block.item)
-        forward[place[place >= 0]] = block.count[place >= 0]
-        return np.zeros(len(block), dtype=bool)
-
-    count_kept(directed, margins, note, threads)
-    return part._replace(forward=forward)
-
-
-def count_parts_in_memory(
-    source: CountInput, keep: Keep | None, threads: int, *, order: bool
-) -> tuple[Margins, Iterator[PairPart]]:
-    """The totals, and all kept pairs as one part; `order`: with how often the smaller code came first."""
-    refuse_overflow(source)
-    rows = make_rows(source)
-    margins = _margins(source, rows, threads)
-
-    def parts() -> Iterator[PairPart]:
-        part = count_part(rows, margins, keep, threads)
-        if order:  # customers would be counted once more
-            directed = replace(source, customers=None, counting=replace(source.counting, directed=True))
-            part = with_forward(part, make_rows(directed), margins, threads)
-        yield part
-
-    return margins, parts()
-
-
-def count_kept(rows: ItemRows, margins: Margins, keep: Keep | None, threads: int) -> tuple[PairBlock, int]:
-    """The kept pairs of the rows, in no order, and how many pairs there are before `keep`."""
-    prefilter = prefilter_of(keep, margins)
-    blocks = [PairBlock.empty(0, reverse=rows.layout.directed, customers=rows.customers_known)]
-    pairs = 0
-    for block, seen in _in_order(rows.blocks(), lambda task, c: _count_block(rows, task, prefilter, c), rows, threads):
-        blocks.append(kept(block, margins, keep))
+def count_kept(rows: ItemRows, options: CountOptions, threads: int) -> tuple[KeptPairs, int]:
+    """The pairs of the rows that the options keep, and how many pairs there are."""
+    kept, pairs = KeptPairs(options, customers=rows.customers_known), 0
+    for block, seen in _in_order(
+        rows.blocks(), lambda task, c: _count_block(rows, task, options, c), rows, threads
+    ):
+        kept.add(block)
         pairs += seen
-    return PairBlock.joined(blocks), pairs
+    return kept, pairs
 
 
 def margins_in_memory(source: CountInput, threads: int) -> Margins:
@@ -102,7 +66,7 @@ def _margins(source: CountInput, rows: ItemRows | None, threads: int) -> Margins
 
 
 def margins_of_lines(source: CountInput, threads: int) -> tuple[Int64, Int64]:
-    """Records of each item in either place, and in the second."""
+    """Records of each item in either position, and in the second."""
     removal = removal_codes(source.category)
 
     def some_baskets(part: slice) -> npt.NDArray[np.int64]:
@@ -124,25 +88,26 @@ def margins_of_lines(source: CountInput, threads: int) -> tuple[Int64, Int64]:
 
 
 def margins_of_pairs(rows: ItemRows, items: int, threads: int) -> tuple[Int64, Int64]:
-    """Records of each item in either place, and in the second."""
+    """Records of each item in either position, and in the second."""
 
     def some_rows(task: tuple[int, int], counters: RowCounters) -> npt.NDArray[np.int64]:
         either, second = totals = np.zeros((2, items), dtype=np.int64)
         margins_of_rows(*task, rows.layout, counters, either, second)
         return totals
 
-    either, second = sum(_in_order(rows.blocks(), some_rows, rows, threads), np.zeros((2, items), dtype=np.int64))
+    either, second = sum(
+        _in_order(rows.blocks(), some_rows, rows, threads), np.zeros((2, items), dtype=np.int64)
+    )
     return either, second
 
 
 def _count_block(
-    rows: ItemRows, task: tuple[int, int], prefilter: PairFilter, counters: RowCounters
+    rows: ItemRows, task: tuple[int, int], options: CountOptions, counters: RowCounters
 ) -> tuple[PairBlock, int]:
-    """The pairs of some rows that pass the filter, and how many there were before it."""
-    most = int(rows.max_pairs[slice(*task)].sum()) * (2 if rows.layout.directed else 1)
-    block = PairBlock.empty(most, reverse=rows.layout.directed, customers=rows.customers_known)
-    out = tuple(np.empty(0, dtype=np.int64) if column is None else column for column in block.columns)
-    written, pairs = count_rows(*task, rows.layout, counters, prefilter.conditions(), out)
+    """The pairs of some rows that count often enough, and how many pairs there are."""
+    most = int(rows.max_pairs[slice(*task)].sum()) * (2 if options.directed else 1)
+    block = PairBlock.empty(most, ordered=rows.layout.ordered, customers=rows.customers_known)
+    written, pairs = count_rows(*task, rows.layout, counters, options.min_count, block)
     return block.where(slice(written)), int(pairs)
 
 
@@ -175,14 +140,6 @@ def _in_order(
             yield waiting.popleft().result()
 
 
-def sorted_pairs(block: PairBlock, items: int) -> PairBlock:
-    """The same pairs, sorted by query, then item."""
-    order = np.arange(len(block), dtype=np.int32 if len(block) < 2**31 else np.int64)
-    cursor = np.zeros(items + 1, dtype=np.int64)
-    layout.order_of_pairs(block.query, block.item, np.empty_like(order), order, cursor)
-    return block.where(order)
-
-
 def refuse_overflow(source: CountInput) -> None:
     largest = _largest_count(source)
     if largest > MAX_COUNT:
@@ -194,9 +151,8 @@ def refuse_overflow(source: CountInput) -> None:
 
 def _largest_count(source: CountInput) -> int:
     """A bound of every pair's count: bounds get closer and dearer, until one is within `MAX_COUNT`."""
-    records = int(pairs_of_size(source.sizes, source.counting.window).sum())
-    if records <= MAX_COUNT:
-        return records
+    if source.records <= MAX_COUNT:
+        return source.records
     lines, items = basket_lines(source), len(source.category)
     counts = np.zeros(items, dtype=np.int64)
     layout.line_counts(lines, counts)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import dataclass
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -13,9 +13,8 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from neatrec.compiled import compiled
-from neatrec.cooccurrence.counts import CountOptions, Totals
-from neatrec.cooccurrence.recency import copied, copies_of, per_copy
 from neatrec.data.baskets import STORES, Baskets
+from neatrec.data.counts import CountOptions
 from neatrec.errors import ParameterError, must_be, must_be_one_of
 from neatrec.statistics.independence import groups_of
 from neatrec.text import plain_name, plural, printable
@@ -56,7 +55,9 @@ def strata_words(strata: Sequence[str]) -> str:
     open_ = [] if MONTH in strata else ["seasons"]
     open_ += [] if _stores(strata) else ["stores"]
     within = [f"Evidence is measured within {named}."] if strata else []
-    return " ".join([*within, *([f"{' and '.join(open_).capitalize()} {RULED_OUT}"] if open_ else [])])
+    return " ".join(
+        [*within, *([f"{' and '.join(open_).capitalize()} {RULED_OUT}"] if open_ else [])]
+    )
 
 
 def default_strata(baskets: Baskets) -> tuple[str, ...]:
@@ -81,14 +82,16 @@ def _stores(names: Iterable[str]) -> list[str]:
 
 
 def strata_groups(baskets: Baskets, names: Sequence[str]) -> list[tuple[str, ...]]:
-    """The columns whose combinations are strata.
+    """The columns whose combinations are strata: each alone, and two together where their combinations have enough baskets.
 
-    Baskets of one size in one month and one store would be strata so small that they explain their own pairs away: the
-    size stands alone, and so does every other column where combinations have too few baskets.
+    The basket size stands alone: baskets of one size in one month would be strata so small that they explain their own
+    pairs away.
     """
-    others = tuple(name for name in names if name != SIZE)
-    together = [others] if others and _is_coarse(baskets, others) else [(name,) for name in others]
-    return [*([(SIZE,)] if SIZE in names else []), *together]
+    alone = [(name,) for name in names]
+    for name in names:
+        stratum_column(baskets, name)  # refuses a missing column
+    pairs = combinations([name for name in names if name != SIZE], 2)
+    return [*alone, *(pair for pair in pairs if _is_coarse(baskets, pair))]
 
 
 def _is_coarse(baskets: Baskets, names: Sequence[str]) -> bool:
@@ -96,24 +99,10 @@ def _is_coarse(baskets: Baskets, names: Sequence[str]) -> bool:
     return len(baskets) >= FEW_BASKETS * cells
 
 
-def usable_strata(shards: Iterable[Baskets], names: Sequence[str] | None) -> tuple[tuple[str, ...], Baskets | None]:
-    """The strata to use (None: the default) and the baskets, which must be in one piece; no strata: no baskets."""
+def usable_strata(baskets: Baskets, names: Sequence[str] | None) -> tuple[str, ...]:
+    """The strata to use; None: the default of the baskets."""
     chosen = parse_strata(names)
-    if chosen == ():
-        return (), None
-    parts = list(islice(shards, 2))
-    if len(parts) == 1:
-        chosen = default_strata(parts[0]) if chosen is None else chosen
-        return chosen, parts[0] if chosen else None
-    if chosen:
-        raise ParameterError(
-            "`strata` need all baskets in memory at once, which a stream avoids",
-            hint="Train without --stream, or with --strata none.",
-            argument="strata",
-        )
-    if parts:
-        log.warning("a stream has no strata: seasons and stores cannot be ruled out as the reason of a pair")
-    return (), None
+    return default_strata(baskets) if chosen is None else chosen
 
 
 def strata_of(baskets: Baskets, names: Sequence[str]) -> Int64:
@@ -126,7 +115,7 @@ def strata_of(baskets: Baskets, names: Sequence[str]) -> Int64:
     count = int(cell.max(initial=-1)) + 1
     if count and len(baskets) < FEW_BASKETS * count:
         log.warning(
-            "%s for %s: strata this small explain their own pairs away; use fewer or coarser ones",
+            "%s for %s: strata this small explain little; use fewer or coarser ones",
             plural(count, "stratum", "strata"),
             plural(len(baskets), "basket"),
         )
@@ -167,7 +156,8 @@ def _months(baskets: Baskets) -> Int64:
     """Months since January 1970."""
     if baskets.times is None:
         raise ParameterError(
-            "`strata` must not name month: these baskets have no times", hint="Name the time column with --time."
+            "`strata` must not name month: these baskets have no times",
+            hint="Name the time column with --time.",
         )
     months: Int64 = baskets.times.astype("datetime64[us]").astype("datetime64[M]").astype(np.int64)
     return months
@@ -179,15 +169,16 @@ class StratumMargins:
 
     stratum: Int64
     item: Int64
-    first: Totals
-    second: Totals
+    first: Int64
+    second: Int64
 
     def merged(self, new: Int64) -> StratumMargins:
         """The margins of coarser strata: `new` has the new stratum of each old one."""
         items = int(self.item.max(initial=-1)) + 1
         key, place = np.unique(new[self.stratum] * items + self.item, return_inverse=True)
         first, second = (
-            np.bincount(place, values, len(key)).astype(values.dtype) for values in (self.first, self.second)
+            np.bincount(place, values, len(key)).astype(values.dtype)
+            for values in (self.first, self.second)
         )
         stratum, item = np.divmod(key, max(items, 1))
         return StratumMargins(stratum, item, first, second)
@@ -199,21 +190,26 @@ def stratum_margins(baskets: Baskets, strata: Int64, counting: CountOptions) -> 
     A pair that counts once per customer belongs to the stratum of the customer's first basket with it: by time where
     times are known, then by basket id. So the margins of the strata add up to those of the whole.
     """
-    if counting.half_life is not None:
-        copies, source = copied(baskets, copies_of(baskets, counting))
-        found = stratum_margins(copies, strata[source], replace(counting, half_life=None, as_of=None))
-        return replace(found, first=per_copy(found.first), second=per_copy(found.second))
     chosen = np.flatnonzero(baskets.sizes >= counting.min_basket)
-    customer = chosen if baskets.users is None or not counting.once_per_customer else baskets.users[chosen]
+    customer = (
+        chosen if baskets.users is None or not counting.once_per_customer else baskets.users[chosen]
+    )
     time = np.zeros(len(chosen)) if baskets.times is None else baskets.times[chosen]
     order = np.lexsort((id_rank(baskets)[chosen], time, customer))
     visits = baskets.select(chosen[order])
     key = np.repeat(strata[chosen][order], visits.sizes) * len(baskets.catalog) + visits.items
     seen, slot = np.unique(key, return_inverse=True)
     first, second = np.zeros(len(seen), np.int64), np.zeros(len(seen), np.int64)
-    lines = _VisitLines(visits.items, slot, visits.offsets, visits.basket_of_line, customer[order].astype(np.int64))
-    group, by_item = groups_of(counting.category_of(baskets.catalog)), np.argsort(visits.items, kind="stable")
-    _count_margins(lines, group, by_item, (counting.once_per_customer, counting.directed), first, second)
+    lines = _VisitLines(
+        visits.items, slot, visits.offsets, visits.basket_of_line, customer[order].astype(np.int64)
+    )
+    group, by_item = (
+        groups_of(counting.category_of(baskets.catalog)),
+        np.argsort(visits.items, kind="stable"),
+    )
+    _count_margins(
+        lines, group, by_item, (counting.once_per_customer, counting.directed), first, second
+    )
     stratum, item = np.divmod(seen, max(len(baskets.catalog), 1))
     return StratumMargins(stratum, item, first, second if counting.directed else first)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from neatrec.data.catalog import Catalog, frozen, string_array
+from neatrec.data.catalog import UNKNOWN, Catalog, frozen, string_array
 from neatrec.data.table_result import SHOWN_ROWS, TableResult
 from neatrec.errors import BundleError, ParameterError, must_be
 from neatrec.text import printable
@@ -26,11 +26,10 @@ FORMAT_VERSION = 1
 
 STORES = (
     *("store_id", "store", "store_name", "shop_id", "shop", "branch_id", "branch"),
-    *("filiale", "filial_id", "filial_nr", "filialnummer", "markt", "markt_id", "markt_nr", "marktnummer"),
-    *("magasin", "id_magasin", "code_magasin", "numero_magasin", "nom_magasin", "point_de_vente"),
-    *("tienda", "id_tienda", "codigo_tienda", "numero_tienda", "nombre_tienda", "sucursal", "id_sucursal"),
+    *("filiale", "filial_id", "filial_nr", "filialnummer"),
+    *("markt", "markt_id", "markt_nr", "marktnummer"),
 )
-"""Columns that name a store, in English, German, French and Spanish: read as an attribute, and strata by default."""
+"""Columns that name a store, in English and German: read as an attribute, strata by default."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +68,8 @@ class Baskets(TableResult):
     """What the source left out: reason -> rows or baskets."""
     source: str = ""
     """Where they came from, for reports."""
+    integer_ids: bool = False
+    """Whether basket ids came as integers, and go out as such."""
 
     def __post_init__(self) -> None:
         keep = object.__setattr__
@@ -78,16 +79,25 @@ class Baskets(TableResult):
         keep(self, "attributes", dict(self.attributes))
         keep(self, "dropped", dict(self.dropped))
         count = len(self.offsets) - 1
-        if self.offsets.ndim != 1 or count < 0 or self.offsets[0] != 0 or self.offsets[-1] != len(self.items):
+        if (
+            self.offsets.ndim != 1
+            or count < 0
+            or self.offsets[0] != 0
+            or self.offsets[-1] != len(self.items)
+        ):
             raise ParameterError(
                 f"`offsets` must run from 0 to the number of lines ({len(self.items):,}), got {self.offsets!r}"
             )
         if count and np.diff(self.offsets).min() < 0:
             raise ParameterError("`offsets` must not decrease")
         if len(self.items) and (self.items.min() < 0 or self.items.max() >= len(self.catalog)):
-            raise ParameterError(f"`items` must be codes of the catalogue (0 to {len(self.catalog) - 1:,})")
+            raise ParameterError(
+                f"`items` must be codes of the catalogue (0 to {len(self.catalog) - 1:,})"
+            )
         if len(self.ids) != count or self.ids.null_count:
-            raise ParameterError(f"`ids` must name each of the {count:,} baskets, got {len(self.ids):,} ids")
+            raise ParameterError(
+                f"`ids` must name each of the {count:,} baskets, got {len(self.ids):,} ids"
+            )
         self._check_users(count)
         if self.times is not None:
             keep(self, "times", frozen(self.times, np.int64))
@@ -95,8 +105,12 @@ class Baskets(TableResult):
                 raise must_be("times", f"{count} long, one for each basket", len(self.times))
         for name, attribute in self.attributes.items():
             codes = frozen(attribute.codes, np.int32)
-            if len(codes) != count or (count and (codes.min() < 0 or codes.max() >= len(attribute.names))):
-                raise ParameterError(f"attribute {printable(name)!r} must give each basket one of its names")
+            if len(codes) != count or (
+                count and (codes.min() < 0 or codes.max() >= len(attribute.names))
+            ):
+                raise ParameterError(
+                    f"attribute {printable(name)!r} must give each basket one of its names"
+                )
             self.attributes[name] = Attribute(codes, tuple(attribute.names))  # type: ignore[index]
 
     def _check_users(self, count: int) -> None:
@@ -106,7 +120,9 @@ class Baskets(TableResult):
             return
         object.__setattr__(self, "users", frozen(self.users, np.int32))
         object.__setattr__(self, "user_ids", string_array(self.user_ids))
-        if len(self.users) != count or (count and (self.users.min() < 0 or self.users.max() >= len(self.user_ids))):
+        if len(self.users) != count or (
+            count and (self.users.min() < 0 or self.users.max() >= len(self.user_ids))
+        ):
             raise ParameterError("`users` must give each basket a code of `user_ids`")
 
     @classmethod
@@ -119,13 +135,30 @@ class Baskets(TableResult):
         ids: Sequence[str] | None = None,
         catalog: Catalog | None = None,
     ) -> Baskets:
-        """Baskets from lists of item ids, the quick way for a notebook or a test.
+        """Make baskets from lists of item ids, in a notebook or a test.
 
+        Parameters
+        ----------
+        baskets
+            The item ids of each basket.
+        ordered
+            Whether the lists are in cart order.
+        users
+            The customer of each basket.
+        ids
+            The id of each basket; None: 1, 2, ...
+        catalog
+            Catalogue of the items; None: the items of the lists.
+
+        Examples
+        --------
         >>> b = Baskets.from_lists([["tea", "milk"], ["milk"]])
         >>> b.sizes.tolist(), b.catalog.ids.to_pylist()
         ([2, 1], ['milk', 'tea'])
         """
-        catalog = catalog or Catalog.from_ids(sorted({item for basket in baskets for item in basket}))
+        catalog = catalog or Catalog.from_ids(
+            sorted({item for basket in baskets for item in basket})
+        )
         code = catalog.code_of
         user_names = sorted(set(users)) if users is not None else None
         user_code = {name: i for i, name in enumerate(user_names or [])}
@@ -135,7 +168,9 @@ class Baskets(TableResult):
             offsets=np.concatenate([[0], np.cumsum([len(basket) for basket in baskets])]),
             ids=string_array(ids if ids is not None else [str(i) for i in range(len(baskets))]),
             ordered=ordered,
-            users=np.array([user_code[u] for u in users], dtype=np.int32) if users is not None else None,
+            users=np.array([user_code[u] for u in users], dtype=np.int32)
+            if users is not None
+            else None,
             user_ids=string_array(user_names) if user_names is not None else None,
         )
 
@@ -145,32 +180,37 @@ class Baskets(TableResult):
     def __repr__(self) -> str:
         order = "in cart order" if self.ordered else "unordered"
         people = f", {len(self.user_ids):,} users" if self.user_ids is not None else ""
-        return (
-            f"<Baskets {len(self):,} baskets, {len(self.items):,} lines, {len(self.catalog):,} items{people}, {order}>"
-        )
+        return f"<Baskets {len(self):,} baskets, {len(self.items):,} lines, {len(self.catalog):,} items{people}, {order}>"
 
     def to_arrow(self) -> pa.Table:
         """One row per line: basket, item, and what is known of name, categories, user, time, cart position and
         attributes."""
         basket, item = pa.array(self.basket_of_line), pa.array(self.items)
         names = {} if self.catalog.names is None else {"name": self.catalog.names.take(item)}
-        paths = [self.catalog.category_path(code) for code in range(len(self.catalog))]
-        for depth, level in enumerate(self.catalog.levels):
-            names[level] = pa.array([path[depth] if depth < len(path) else None for path in paths]).take(item)
+        for level, known_names in zip(
+            self.catalog.levels, self.catalog.category_names, strict=True
+        ):
+            codes = self.catalog.category_of(level)[self.items]
+            index = pa.array(codes, mask=codes == UNKNOWN)
+            names[level] = string_array(known_names).take(index)
         known: dict[str, Any] = {}
         if self.users is not None and self.user_ids is not None:
             known["user"] = self.user_ids.take(pa.array(self.users)).take(basket)
         if self.times is not None:
             known["time"] = pa.array(self.times, pa.timestamp("us", tz="UTC")).take(basket)
         if self.ordered:
-            known["position"] = pa.array(np.arange(1, self.lines + 1) - self.offsets[:-1][self.basket_of_line])
+            known["position"] = pa.array(
+                np.arange(1, self.lines + 1) - self.offsets[:-1][self.basket_of_line]
+            )
         for name, attribute in self.attributes.items():
             known[name] = pa.array(attribute.names).take(pa.array(attribute.codes)).take(basket)
-        ids = {"basket": self.ids.take(basket), "item": self.catalog.ids.take(item)}
+        ids = {"basket": self.public_ids.take(basket), "item": self.catalog.public_ids.take(item)}
         return pa.table({**ids, **names, **known})
 
     def _head(self) -> tuple[pa.Table, int]:
-        return self.select(np.arange(min(len(self), SHOWN_ROWS))).to_arrow().slice(0, SHOWN_ROWS), self.lines
+        return self.select(np.arange(min(len(self), SHOWN_ROWS))).to_arrow().slice(
+            0, SHOWN_ROWS
+        ), self.lines
 
     def _caption(self) -> str:
         return repr(self)
@@ -194,6 +234,11 @@ class Baskets(TableResult):
         """The basket of each line, shape (lines,)."""
         return np.repeat(np.arange(len(self)), self.sizes)
 
+    @property
+    def public_ids(self) -> pa.Array:
+        """Basket ids of the type in which they came, for tables and files."""
+        return self.ids.cast(pa.int64()) if self.integer_ids else self.ids
+
     @cached_property
     def hash(self) -> str:
         """SHA-256 over what the baskets hold (ids, lines, users, times, attributes), equal wherever they were read."""
@@ -203,14 +248,23 @@ class Baskets(TableResult):
             if text is not None:
                 _update_with_strings(digest, text)
         for array in (self.offsets, self.items, self.users, self.times):
-            digest.update(b"-" if array is None else array.astype(array.dtype.newbyteorder("<")).tobytes())
+            digest.update(
+                b"-" if array is None else array.astype(array.dtype.newbyteorder("<")).tobytes()
+            )
         for name, attribute in sorted(self.attributes.items()):
-            digest.update(json.dumps([name, attribute.names]).encode() + attribute.codes.astype("<i4").tobytes())
+            digest.update(
+                json.dumps([name, attribute.names]).encode()
+                + attribute.codes.astype("<i4").tobytes()
+            )
         return digest.hexdigest()
 
     def select(self, chosen: npt.NDArray[np.bool_] | npt.NDArray[np.integer[Any]]) -> Baskets:
         """The baskets of a mask or of an array of basket numbers, in that order, over the same catalogue."""
-        numbers = np.flatnonzero(chosen) if np.asarray(chosen).dtype == bool else np.asarray(chosen, dtype=np.int64)
+        numbers = (
+            np.flatnonzero(chosen)
+            if np.asarray(chosen).dtype == bool
+            else np.asarray(chosen, dtype=np.int64)
+        )
         sizes = self.sizes[numbers]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         lines = np.repeat(self.offsets[numbers] - offsets[:-1], sizes)
@@ -222,13 +276,11 @@ class Baskets(TableResult):
             ids=self.ids.take(pa.array(numbers)),
             users=None if self.users is None else self.users[numbers],
             times=None if self.times is None else self.times[numbers],
-            attributes={n: Attribute(a.codes[numbers], a.names) for n, a in self.attributes.items()},
+            attributes={
+                n: Attribute(a.codes[numbers], a.names) for n, a in self.attributes.items()
+            },
             dropped={},
         )
-
-    def shards(self) -> Iterator[Baskets]:
-        """These baskets as a stream of one shard: models take streams."""
-        yield self
 
     def save(self, folder: str | Path) -> None:
         """Write `catalog.parquet`, `baskets.parquet`, `users.parquet` and `baskets.json` into `folder`."""
@@ -236,12 +288,14 @@ class Baskets(TableResult):
         folder.mkdir(parents=True, exist_ok=True)
         self.catalog.save(folder / "catalog.parquet")
         columns: dict[str, Any] = {
-            "basket_id": self.ids,
+            "basket_id": self.public_ids,
             "items": pa.LargeListArray.from_arrays(pa.array(self.offsets), pa.array(self.items)),
         }
         if self.users is not None:
             columns["user"] = pa.array(self.users)
-            pq.write_table(pa.table({"user_id": self.user_ids}), folder / "users.parquet", compression="zstd")
+            pq.write_table(
+                pa.table({"user_id": self.user_ids}), folder / "users.parquet", compression="zstd"
+            )
         if self.times is not None:
             columns["time"] = pa.array(self.times, pa.timestamp("us"))
         for name, attribute in self.attributes.items():
@@ -252,7 +306,9 @@ class Baskets(TableResult):
             "ordered": self.ordered,
             "source": self.source,
             "dropped": dict(self.dropped),
-            "attributes": {name: list(attribute.names) for name, attribute in self.attributes.items()},
+            "attributes": {
+                name: list(attribute.names) for name, attribute in self.attributes.items()
+            },
             "hash": self.hash,
         }
         (folder / "baskets.json").write_text(json.dumps(about, indent=2) + "\n")
@@ -264,9 +320,13 @@ class Baskets(TableResult):
         try:
             about = json.loads((folder / "baskets.json").read_text())
             table = pq.read_table(folder / "baskets.parquet")
-            users = pq.read_table(folder / "users.parquet") if "user" in table.column_names else None
+            users = (
+                pq.read_table(folder / "users.parquet") if "user" in table.column_names else None
+            )
         except (OSError, ValueError, pa.ArrowException) as error:
-            raise BundleError(f"cannot read baskets from {printable(folder)}: {printable(error)}") from error
+            raise BundleError(
+                f"cannot read baskets from {printable(folder)}: {printable(error)}"
+            ) from error
         _check_about(about, folder)
         catalog = Catalog.load(folder / "catalog.parquet")
         try:
@@ -278,7 +338,9 @@ class Baskets(TableResult):
                 file=str(folder / "baskets.parquet"),
             ) from error
         if baskets.hash != about["hash"]:
-            raise BundleError(f"the baskets in {printable(folder)} are not those that were saved: the hash differs")
+            raise BundleError(
+                f"the baskets in {printable(folder)} are not those that were saved: the hash differs"
+            )
         return baskets
 
 
@@ -293,10 +355,14 @@ def _check_about(about: Any, folder: Path) -> None:
         raise _damaged(file, "it must hold an object")
     if about.get("format") != FORMAT_VERSION:
         found = printable(repr(about.get("format")))
-        raise BundleError(f"{printable(folder)} has basket format {found}, this version reads {FORMAT_VERSION}")
+        raise BundleError(
+            f"{printable(folder)} has basket format {found}, this version reads {FORMAT_VERSION}"
+        )
     for key, kind in ABOUT.items():
         if not isinstance(about.get(key), kind):
-            raise _damaged(file, f"`{key}` is missing or not {'text' if kind is str else f'a {kind.__name__}'}")
+            raise _damaged(
+                file, f"`{key}` is missing or not {'text' if kind is str else f'a {kind.__name__}'}"
+            )
     for reason, rows in about["dropped"].items():
         if isinstance(rows, bool) or not isinstance(rows, int):
             raise _damaged(file, f"`dropped` must count {printable(reason)!r} in whole numbers")
@@ -309,9 +375,13 @@ def _damaged(file: Path, reason: str) -> BundleError:
     return BundleError(f"{printable(file)} is damaged: {reason}", file=str(file))
 
 
-def _assembled(catalog: Catalog, about: Mapping[str, Any], table: pa.Table, users: pa.Table | None) -> Baskets:
+def _assembled(
+    catalog: Catalog, about: Mapping[str, Any], table: pa.Table, users: pa.Table | None
+) -> Baskets:
     """The baskets of what was read; whatever column is missing or of another type raises."""
-    lists = pa.concat_arrays([pa.array([], pa.large_list(pa.int32())), *_column(table, "items").chunks])
+    lists = pa.concat_arrays(
+        [pa.array([], pa.large_list(pa.int32())), *_column(table, "items").chunks]
+    )
     return Baskets(
         catalog=catalog,
         items=lists.values.to_numpy(),
@@ -320,13 +390,16 @@ def _assembled(catalog: Catalog, about: Mapping[str, Any], table: pa.Table, user
         ordered=about["ordered"],
         users=None if users is None else _whole(table, "user"),
         user_ids=None if users is None else string_array(_column(users, "user_id")),
-        times=None if "time" not in table.column_names else pc.cast(table["time"], pa.int64()).to_numpy(),
+        times=None
+        if "time" not in table.column_names
+        else pc.cast(table["time"], pa.int64()).to_numpy(),
         attributes={
             name: Attribute(_whole(table, f"attribute:{name}"), tuple(names))
             for name, names in about["attributes"].items()
         },
         dropped=about["dropped"],
         source=about["source"],
+        integer_ids=pa.types.is_integer(_column(table, "basket_id").type),
     )
 
 
@@ -339,7 +412,9 @@ def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
 def _whole(table: pa.Table, name: str) -> npt.NDArray[Any]:
     column = _column(table, name)
     if not pa.types.is_integer(column.type) or column.null_count:
-        raise ParameterError(f"column {printable(name)!r} must hold whole numbers, got {column.type}")
+        raise ParameterError(
+            f"column {printable(name)!r} must hold whole numbers, got {column.type}"
+        )
     codes: npt.NDArray[Any] = column.to_numpy()
     return codes
 
@@ -349,75 +424,12 @@ def _update_with_strings(digest: Any, text: pa.LargeStringArray) -> None:
     digest.update(pc.binary_length(text).to_numpy(zero_copy_only=False).astype("<i8").tobytes())
     compact = pa.concat_arrays([text])
     _, _, data = compact.buffers()
-    first, last = np.frombuffer(compact.buffers()[1], np.int64)[[compact.offset, compact.offset + len(compact)]]
+    first, last = np.frombuffer(compact.buffers()[1], np.int64)[
+        [compact.offset, compact.offset + len(compact)]
+    ]
     digest.update(b"" if data is None else memoryview(data)[first:last])
 
 
-BasketStream = Baskets | Iterable[Baskets]
-"""What models take: baskets, or something that can be iterated again and again and gives shards over one catalogue."""
-
-
-@dataclass(frozen=True, eq=False)
-class MaskedShards(Sequence["Baskets"]):
-    """Of each shard the baskets of its mask, selected again at each pass: a stream stays one shard in memory."""
-
-    shards: Iterable[Baskets]
-    """A sequence where single shards are asked for."""
-    masks: Sequence[npt.NDArray[np.bool_]]
-
-    def __len__(self) -> int:
-        return len(self.masks)
-
-    def __getitem__(self, number: int) -> Baskets:  # type: ignore[override]
-        shard: Baskets = self.shards[number]  # type: ignore[index]
-        return shard.select(self.masks[number])
-
-    def __iter__(self) -> Iterator[Baskets]:
-        for shard, mask in zip(self.shards, self.masks, strict=True):
-            yield shard.select(mask)
-
-
-def is_orders(value: object) -> bool:
-    """Whether `value` has yet to be read as baskets: the name of a file, a table, lists of items."""
-    if isinstance(value, Baskets):
-        return False
-    if isinstance(value, list | tuple):
-        return bool(value) and not isinstance(value[0], Baskets)
-    marks = ("__arrow_c_stream__", "to_arrow_table", "tocsr", "lazy")
-    return isinstance(value, str | Path | dict) or any(hasattr(value, mark) for mark in marks)
-
-
-def as_shards(baskets: BasketStream) -> Iterable[Baskets]:
-    """`baskets` as a re-iterable stream of shards.
-
-    >>> b = Baskets.from_lists([["tea", "milk"]])
-    >>> [len(shard) for shard in as_shards(b)]
-    [1]
-    """
-    if isinstance(baskets, Baskets):
-        return (baskets,)
-    if isinstance(baskets, Iterator):
-        raise must_be(
-            "baskets",
-            "a stream that can be iterated more than once",
-            type(baskets).__name__,
-            hint="Pass a list of shards, or an object whose __iter__ starts again.",
-        )
-    if not isinstance(baskets, Iterable):
-        raise must_be("baskets", "baskets, shards of them, or a table of orders", type(baskets).__name__)
-    return baskets
-
-
-def customers_return(shards: BasketStream) -> bool:
-    """Whether some customer has more than one basket, in one shard or in two."""
-    seen: set[str] = set()
-    several = sum(1 for _ in as_shards(shards)) > 1
-    for shard in as_shards(shards):
-        if shard.users is None or shard.user_ids is None:
-            return False
-        present = np.unique(shard.users)
-        names = [shard.user_ids[int(user)].as_py() for user in present] if several else []
-        if len(present) < len(shard) or not seen.isdisjoint(names):
-            return True
-        seen.update(names)
-    return False
+def customers_return(baskets: Baskets) -> bool:
+    """Whether some customer has more than one basket."""
+    return baskets.users is not None and len(np.unique(baskets.users)) < len(baskets)

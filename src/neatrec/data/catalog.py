@@ -26,10 +26,27 @@ def string_array(values: Any) -> pa.LargeStringArray:
     """`values` as one contiguous Arrow large_string array."""
     if isinstance(values, pa.ChunkedArray):
         values = values.cast(pa.large_string())
-        return pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], pa.large_string())
+        return (
+            pa.concat_arrays(values.chunks)
+            if values.num_chunks
+            else pa.array([], pa.large_string())
+        )
     if isinstance(values, pa.Array):
         return values if values.type == pa.large_string() else values.cast(pa.large_string())
     return pa.array(list(values), pa.large_string())
+
+
+def as_integers(ids: pa.LargeStringArray) -> pa.Int64Array | None:
+    """`ids` as integers, or None where some id is no integer, or one that is written otherwise.
+
+    >>> as_integers(string_array(["7", "10"])).to_pylist(), as_integers(string_array(["007"]))
+    ([7, 10], None)
+    """
+    try:
+        integers = ids.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return None
+    return integers if integers.cast(pa.large_string()).equals(ids) else None
 
 
 def frozen(values: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -55,6 +72,8 @@ class Catalog:
     variants: pa.LargeStringArray | None = None
     """Ids that were folded into an item because they share its group; `variant_codes` says into which."""
     variant_codes: npt.NDArray[np.int32] | None = None
+    integer_ids: bool = False
+    """Whether ids came as integers, and go out as such."""
 
     def __post_init__(self) -> None:
         keep = object.__setattr__
@@ -67,14 +86,22 @@ class Catalog:
                 raise ParameterError(f"`names` must be {len(self):,} long, got {len(self.names):,}")
         categories = np.zeros((len(self), 0)) if self.categories is None else self.categories
         categories = frozen(categories, np.int32)
-        if categories.shape != (len(self), len(self.levels)) or len(self.category_names) != len(self.levels):
-            raise ParameterError(f"`categories` must have the shape (items, levels), got {categories.shape}")
+        if categories.shape != (len(self), len(self.levels)) or len(self.category_names) != len(
+            self.levels
+        ):
+            raise ParameterError(
+                f"`categories` must have the shape (items, levels), got {categories.shape}"
+            )
         for level, names in enumerate(self.category_names):
             codes = categories[:, level]
             if len(codes) and (codes.min() < UNKNOWN or codes.max() >= len(names)):
-                raise ParameterError(f"`categories` of level {self.levels[level]!r} must be codes of its names")
+                raise ParameterError(
+                    f"`categories` of level {self.levels[level]!r} must be codes of its names"
+                )
             if len(set(names)) != len(names):
-                raise ParameterError(f"`category_names` of level {self.levels[level]!r} must be unique")
+                raise ParameterError(
+                    f"`category_names` of level {self.levels[level]!r} must be unique"
+                )
         keep(self, "categories", categories)
         keep(self, "category_names", tuple(tuple(names) for names in self.category_names))
         if (self.variants is None) != (self.variant_codes is None):
@@ -82,9 +109,14 @@ class Catalog:
         if self.variants is not None and self.variant_codes is not None:
             keep(self, "variants", string_array(self.variants))
             codes = frozen(self.variant_codes, np.int32)
-            if len(codes) != len(self.variants) or (len(codes) and not 0 <= codes.min() <= codes.max() < len(self)):
+            if len(codes) != len(self.variants) or (
+                len(codes) and not 0 <= codes.min() <= codes.max() < len(self)
+            ):
                 raise ParameterError("`variant_codes` must give each variant the code of an item")
             keep(self, "variant_codes", codes)
+
+        if self.integer_ids and as_integers(self.ids) is None:
+            raise ParameterError("`ids` must be integers where `integer_ids` is true")
 
     @classmethod
     def from_ids(
@@ -127,6 +159,15 @@ class Catalog:
     def id(self, code: int) -> str:
         return str(self.ids[int(code)].as_py())
 
+    @cached_property
+    def public_ids(self) -> pa.Array:
+        """Ids of the type in which they came, for tables and files."""
+        return as_integers(self.ids) if self.integer_ids else self.ids
+
+    def public_id(self, code: int) -> str | int:
+        """The id of the type in which it came, for JSON."""
+        return int(self.id(code)) if self.integer_ids else self.id(code)
+
     def name(self, code: int) -> str:
         """The name to show: the item's name, or its id where it has none."""
         name = None if self.names is None else self.names[int(code)].as_py()
@@ -147,7 +188,9 @@ class Catalog:
         """Names of the item's categories, shallow to deep; unknown levels are left out."""
         assert self.categories is not None
         row = self.categories[int(code)]
-        return tuple(names[c] for names, c in zip(self.category_names, row, strict=True) if c != UNKNOWN)
+        return tuple(
+            names[c] for names, c in zip(self.category_names, row, strict=True) if c != UNKNOWN
+        )
 
     @cached_property
     def _categories_called(self) -> dict[str, list[tuple[int, int]]]:
@@ -175,7 +218,9 @@ class Catalog:
         inside = np.ones(len(self), dtype=np.bool_)
         for step in steps:
             named = self._categories_called[step]
-            inside &= np.logical_or.reduce([self.categories[:, level] == code for level, code in named])
+            inside &= np.logical_or.reduce(
+                [self.categories[:, level] == code for level, code in named]
+            )
         return inside
 
     @cached_property
@@ -197,18 +242,29 @@ class Catalog:
     def save(self, path: str | Path) -> None:
         """One Parquet file: code, id, name, a column for each category level, variants as a list."""
         assert self.categories is not None
-        columns: dict[str, Any] = {"code": pa.array(np.arange(len(self), dtype=np.int32)), "id": self.ids}
-        columns["name"] = pa.nulls(len(self), pa.large_string()) if self.names is None else self.names
-        for position, (level, names) in enumerate(zip(self.levels, self.category_names, strict=True)):
+        columns: dict[str, Any] = {
+            "code": pa.array(np.arange(len(self), dtype=np.int32)),
+            "id": self.public_ids,
+        }
+        columns["name"] = (
+            pa.nulls(len(self), pa.large_string()) if self.names is None else self.names
+        )
+        for position, (level, names) in enumerate(
+            zip(self.levels, self.category_names, strict=True)
+        ):
             codes = self.categories[:, position]
             indices = pa.array(codes, mask=codes == UNKNOWN)
-            columns[f"category:{level}"] = pa.DictionaryArray.from_arrays(indices, string_array(names))
+            columns[f"category:{level}"] = pa.DictionaryArray.from_arrays(
+                indices, string_array(names)
+            )
         columns["variants"] = self._variant_lists()
         metadata = {
             b"neatrec_levels": json.dumps(self.levels).encode(),
             b"neatrec_category_names": json.dumps(self.category_names).encode(),
         }
-        pq.write_table(pa.table(columns).replace_schema_metadata(metadata), Path(path), compression="zstd")
+        pq.write_table(
+            pa.table(columns).replace_schema_metadata(metadata), Path(path), compression="zstd"
+        )
 
     def _variant_lists(self) -> pa.Array:
         lists: list[list[str] | None] = [None] * len(self)
@@ -224,18 +280,33 @@ class Catalog:
             table = pq.read_table(Path(path))
             levels = json.loads(table.schema.metadata[b"neatrec_levels"])
             names = json.loads(table.schema.metadata[b"neatrec_category_names"])
-        except (OSError, ValueError, KeyError, TypeError, RecursionError, pa.ArrowException) as error:
-            raise BundleError(f"cannot read a catalogue from {printable(path)}: {printable(error)}") from error
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            TypeError,
+            RecursionError,
+            pa.ArrowException,
+        ) as error:
+            raise BundleError(
+                f"cannot read a catalogue from {printable(path)}: {printable(error)}"
+            ) from error
         try:
             return _assembled(table, levels, names)
         except (ParameterError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
             reason = printable(error.args[0] if error.args else error)
-            raise BundleError(f"{printable(path)} does not hold a catalogue: {reason}", file=str(path)) from error
+            raise BundleError(
+                f"{printable(path)} does not hold a catalogue: {reason}", file=str(path)
+            ) from error
 
 
 def _assembled(table: pa.Table, levels: Any, names: Any) -> Catalog:
     """The catalogue of what was read; whatever is missing or of another type raises."""
-    if not _is_text(levels) or not isinstance(names, list) or not all(_is_text(level) for level in names):
+    if (
+        not _is_text(levels)
+        or not isinstance(names, list)
+        or not all(_is_text(level) for level in names)
+    ):
         raise ParameterError("its levels and their names must be lists of text")
     if len(levels) != len(names):
         raise ParameterError(f"it has {len(levels)} levels and names of {len(names)}")
@@ -244,11 +315,16 @@ def _assembled(table: pa.Table, levels: Any, names: Any) -> Catalog:
             raise ParameterError(f"there is no column {printable(column)!r}")
     codes = np.full((len(table), len(levels)), UNKNOWN, dtype=np.int32)
     for position, level in enumerate(levels):
-        lookup: dict[str | None, int] = {None: UNKNOWN, **{name: code for code, name in enumerate(names[position])}}
+        lookup: dict[str | None, int] = {
+            None: UNKNOWN,
+            **{name: code for code, name in enumerate(names[position])},
+        }
         values = table[f"category:{level}"].cast(pa.large_string()).to_pylist()
         strange = next((value for value in values if value not in lookup), None)
         if strange is not None:
-            raise ParameterError(f"{printable(strange)!r} is no category of level {printable(level)!r}")
+            raise ParameterError(
+                f"{printable(strange)!r} is no category of level {printable(level)!r}"
+            )
         codes[:, position] = [lookup[value] for value in values]
     lists = table["variants"].cast(pa.large_list(pa.large_string())).to_pylist()
     variants = [(variant, code) for code, of_item in enumerate(lists) for variant in of_item or []]
@@ -261,6 +337,7 @@ def _assembled(table: pa.Table, levels: Any, names: Any) -> Catalog:
         category_names=tuple(tuple(level) for level in names),
         variants=string_array([v for v, _ in variants]) if variants else None,
         variant_codes=np.array([c for _, c in variants], dtype=np.int32) if variants else None,
+        integer_ids=pa.types.is_integer(table["id"].type),
     )
 
 

@@ -57,18 +57,27 @@ class NameSearch:
             # a short name that shares as many trigrams is nearer than a long one
             merit = shared[likely] / len(wanted) + 0.1 * shared[likely] / self.size[likely]
             likely = likely[np.lexsort((-self.popularity[likely], -np.round(merit, 2)))[:COMPARED]]
-        compared = [(self._similarity(words, int(code)), int(self.popularity[code]), int(code)) for code in likely]
+        compared = [
+            (self._similarity(words, int(code)), int(self.popularity[code]), int(code))
+            for code in likely
+        ]
         compared.sort(key=lambda hit: (-round(20 * hit[0]), -hit[1], hit[2]))
-        return [(code, similarity >= EXACT) for similarity, _, code in compared if similarity >= NEAR][:count]
+        return [
+            (code, similarity >= EXACT) for similarity, _, code in compared if similarity >= NEAR
+        ][:count]
 
     def holding(self, text: str) -> npt.NDArray[np.bool_]:
         """Which names have every word of `text` somewhere in them, shape (items,)."""
         words = folded(text).split()
         # only names with the rarest trigram of the words can have them all; a shorter word has none
         trigrams = [
-            int(code) for word in words for code in _buckets(np.frombuffer(word.encode("utf-8", "replace"), np.uint8))
+            int(code)
+            for word in words
+            for code in _buckets(np.frombuffer(word.encode("utf-8", "replace"), np.uint8))
         ]
-        rarest = min(trigrams, key=lambda code: self.start[code + 1] - self.start[code], default=None)
+        rarest = min(
+            trigrams, key=lambda code: self.start[code + 1] - self.start[code], default=None
+        )
         able = list(range(len(self.names)) if rarest is None else self._owners(rarest).tolist())
         for word in words:
             able = [code for code in able if word in self.names[code]]
@@ -88,7 +97,9 @@ class NameSearch:
         parts, typed = name.split(), words.split()
         if all(any(part.startswith(word) for part in parts) for word in typed):
             return EXACT
-        by_word = sum(max((ratio(word, part) for part in parts), default=0.0) for word in typed) / len(typed)
+        by_word = sum(
+            max((ratio(word, part) for part in parts), default=0.0) for word in typed
+        ) / len(typed)
         return max(ratio(words, name), 0.95 * by_word if by_word > 70 else 0.0) / 100
 
 
@@ -108,7 +119,10 @@ def _trigrams_of(names: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArr
     length = np.fromiter((len(text) for text in texts), dtype=np.int64, count=len(texts))
     owner = np.repeat(np.arange(len(texts)), length)
     inside = owner[:-2] == owner[2:]
-    key = np.sort(_buckets(np.frombuffer(b"".join(texts), dtype=np.uint8))[inside] * len(texts) + owner[:-2][inside])
+    key = np.sort(
+        _buckets(np.frombuffer(b"".join(texts), dtype=np.uint8))[inside] * len(texts)
+        + owner[:-2][inside]
+    )
     key = key[np.diff(key, prepend=-1) > 0]  # a trigram that a name has twice counts once
     return key // len(texts), (key % len(texts)).astype(np.int32)
 

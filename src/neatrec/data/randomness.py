@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+from zlib import crc32
+
 import numpy as np
 
 from neatrec.errors import must_be
@@ -23,6 +26,17 @@ def as_generator(rng: Seed | None) -> np.random.Generator:
 def children(rng: Seed | None, count: int) -> list[np.random.Generator]:
     """`count` independent generators: one for each thread, epoch or model."""
     return list(as_generator(rng).spawn(count))
+
+
+def rng_for(name: str, rng: Seed | None) -> np.random.Generator:
+    """The generator called `name` of a seed or generator: the same whatever was drawn before.
+
+    >>> bool(rng_for("queries", 1).random() == rng_for("queries", 1).random())
+    True
+    """
+    sequence: Any = as_generator(rng).bit_generator.seed_seq
+    key = (*sequence.spawn_key, crc32(name.encode()))
+    return np.random.default_rng(np.random.SeedSequence(sequence.entropy, spawn_key=key))
 
 
 def kernel_seed(rng: np.random.Generator) -> int:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from neatrec.data.baskets import Baskets, BasketStream, as_shards
+from neatrec.data.baskets import Baskets
 from neatrec.errors import LeakError, ParameterError, must_be, must_be_one_of, require_whole
 from neatrec.text import parse_moment, plural, printable
 
@@ -39,7 +39,8 @@ class Split:
         for part, baskets in (("training", self.train), ("test", self.test)):
             if not len(baskets):
                 raise ParameterError(
-                    f"the {self.method} split leaves no {part} baskets", hint="Choose another split, share or cut."
+                    f"the {self.method} split leaves no {part} baskets",
+                    hint="Choose another split, share or cut.",
                 )
 
     def validation(self) -> tuple[Split, ...]:
@@ -48,7 +49,23 @@ class Split:
 
 
 def split_baskets(baskets: Baskets, method: str = "half", **options: Any) -> Split:
-    """`baskets` split by `half`, `time` (cut=, share=) or `random` (share=, seed=)."""
+    """Split the baskets into a training and a test side.
+
+    Parameters
+    ----------
+    baskets
+        The baskets to split.
+    method
+        `half` (by basket id), `time` or `random`.
+    **options
+        `cut` or `share` of a split by time; `share` and `seed` of a random one.
+
+    Examples
+    --------
+    >>> split = split_baskets(Baskets.from_lists([["tea"], ["milk"]], ids=["1", "2"]))
+    >>> split.train.ids.to_pylist(), split.test.ids.to_pylist()
+    (['2'], ['1'])
+    """
     ways: dict[str, Callable[..., Split]] = {"half": half, "time": by_time, "random": at_random}
     if method not in ways:
         raise must_be_one_of("split", METHODS, method)
@@ -60,13 +77,17 @@ def half(baskets: Baskets) -> Split:
     return _parted(baskets, _bit(baskets.ids, 0) == 0, "half")
 
 
-def by_time(baskets: Baskets, *, cut: datetime | date | str | int | None = None, share: float | None = None) -> Split:
+def by_time(
+    baskets: Baskets, *, cut: datetime | date | str | int | None = None, share: float | None = None
+) -> Split:
     """What was bought before `cut` trains, the rest tests. Without a cut: the earliest `share` of the baskets (0.8).
 
     Baskets of one moment stay together, so a share is met as nearly as the times allow.
     """
     if baskets.times is None:
-        raise ParameterError("a split by time needs the times of the baskets", hint="Name the time column.")
+        raise ParameterError(
+            "a split by time needs the times of the baskets", hint="Name the time column."
+        )
     if cut is not None and share is not None:
         raise must_be("cut", "given without `share`: one of them says where to cut", cut)
     if cut is not None:
@@ -96,7 +117,9 @@ def validation_folds(baskets: Baskets, method: str = "half", **options: Any) -> 
         first = validation_mask(baskets.ids)
     else:
         first = uniform_of_ids(baskets.ids, f"validation-{int(options.get('seed', 0))}") < 0.5
-    return tuple(_parted(baskets, mask, method, fold=fold) for fold, mask in enumerate((first, ~first)))
+    return tuple(
+        _parted(baskets, mask, method, fold=fold) for fold, mask in enumerate((first, ~first))
+    )
 
 
 def validation_mask(ids: pa.LargeStringArray) -> Mask:
@@ -105,23 +128,14 @@ def validation_mask(ids: pa.LargeStringArray) -> Mask:
     return first
 
 
-def validation_split(baskets: Baskets, share: float = 0.1, seed: int = 0) -> tuple[Baskets, Baskets]:
-    """(train, validation): about `share` of the baskets are kept out, to tell when training has gone far enough."""
-    kept_out = uniform_of_ids(baskets.ids, f"validation-{int(seed)}") < _share(share)
-    split = _parted(baskets, ~kept_out, "validation")
-    return split.train, split.test
-
-
-def refuse_overlap(train: BasketStream, test: BasketStream) -> None:
+def refuse_overlap(train: Baskets, test: Baskets) -> None:
     """Raise `LeakError` when a basket id is on both sides: test baskets must not be trained on."""
-    learned = pa.chunked_array([shard.ids for shard in as_shards(train)], pa.large_string()).unique()
-    for shard in as_shards(test):
-        both = shard.ids.filter(pc.is_in(shard.ids, learned))
-        if len(both):
-            raise LeakError(
-                f"training and evaluation share {plural(len(both), 'basket')}, {printable(both[0].as_py())!r} for one",
-                hint="Split the baskets, and train on one part only.",
-            )
+    both = test.ids.filter(pc.is_in(test.ids, train.ids))
+    if len(both):
+        raise LeakError(
+            f"training and evaluation share {plural(len(both), 'basket')}, {printable(both[0].as_py())!r} for one",
+            hint="Split the baskets, and train on one part only.",
+        )
 
 
 def uniform_of_ids(ids: pa.LargeStringArray, salt: str) -> npt.NDArray[np.float64]:
@@ -154,7 +168,9 @@ def _bit(ids: pa.LargeStringArray, bit: int) -> npt.NDArray[np.int64]:
     out = np.empty(len(ids), dtype=np.int64)
     # two decimal digits are enough: 100 divides by 4
     digits = pc.utf8_slice_codeunits(ids.filter(pa.array(whole)), start=-2)
-    numbers = pc.cast(pc.utf8_ltrim(digits, characters="-"), pa.int64()).to_numpy(zero_copy_only=False)
+    numbers = pc.cast(pc.utf8_ltrim(digits, characters="-"), pa.int64()).to_numpy(
+        zero_copy_only=False
+    )
     out[whole] = (numbers >> bit) & 1
     if not whole.all():
         hashed = _hashes(ids.filter(pa.array(~whole)), "half")
@@ -167,7 +183,11 @@ def _parted(baskets: Baskets, train: Mask, method: str, **options: Any) -> Split
 
 
 def _share(share: float) -> float:
-    if isinstance(share, bool) or not isinstance(share, int | float | np.floating) or not 0 < share < 1:
+    if (
+        isinstance(share, bool)
+        or not isinstance(share, int | float | np.floating)
+        or not 0 < share < 1
+    ):
         raise must_be("share", "a number between 0 and 1", share)
     return float(share)
 

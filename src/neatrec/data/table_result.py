@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -51,7 +52,10 @@ class TableResult:
     def __repr__(self) -> str:
         caption, rows = self._shown()
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            for row in rows
+        ]
         return "\n".join([caption, *(line.rstrip() for line in lines)])
 
     def _repr_html_(self) -> str:
@@ -67,14 +71,19 @@ class TableResult:
 class ResultTable(TableResult):
     """Rows under a title."""
 
-    def __init__(self, title: str, table: pa.Table) -> None:
-        self.title, self.table = title, table
+    def __init__(self, title: str, table: pa.Table, shown: Sequence[str] = ()) -> None:
+        """`shown`: the columns that a prompt and a notebook show; none: all."""
+        self.title, self.table, self._columns = title, table, list(shown)
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
     def to_arrow(self) -> pa.Table:
         return self.table
+
+    def _head(self) -> tuple[pa.Table, int]:
+        rows, number = super()._head()
+        return rows.select(self._columns or rows.column_names), number
 
     def _caption(self) -> str:
         return self.title

@@ -6,17 +6,15 @@ holds every item of the training baskets except the query and what shares its ca
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from scipy import sparse
 
-from neatrec.cooccurrence import CountOptions, Margins, PairBlock, count
-from neatrec.cooccurrence.count_kernels import find_pairs
+from neatrec.cooccurrence import CountOptions, Counts, count
+from neatrec.cooccurrence.engine import MEMORY, Engine
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import require_whole
@@ -28,49 +26,10 @@ CANDIDATE_COUNTING = CountOptions(directed=False)
 """What candidate sets are counted from: all pairs of a basket, both directions, same category left out."""
 
 
-@dataclass(frozen=True)
-class PartnerCounts:
-    """What was bought with each of some queries: rows of items and counts, by ascending item."""
-
-    queries: Codes
-    """The queries, ascending, shape (queries,)."""
-    offsets: Numbers
-    """Where each query's partners start, shape (queries + 1,)."""
-    items: Codes
-    """Partners of all queries, shape (pairs,)."""
-    counts: Numbers
-    """Times bought together, shape (pairs,)."""
-    margins: Margins
-    catalog: Catalog
-
-    def count_of(self, query: Codes, item: Codes) -> Numbers:
-        """Times each pair was bought together, 0 where never; every query must be one of `queries`."""
-        place = find_pairs(self.offsets, self.items, np.searchsorted(self.queries, query), item)
-        found = np.zeros(len(place), dtype=np.int64)
-        found[place >= 0] = self.counts[place[place >= 0]]
-        return found
-
-
-def partners(baskets: Baskets, queries: Codes) -> PartnerCounts:
-    """What was bought with each of `queries` in `baskets`; memory grows with the partners of these queries only."""
-    queries = np.unique(np.asarray(queries, dtype=np.int32))
-    is_query = np.zeros(len(baskets.catalog), dtype=bool)
-    is_query[queries] = True
-
-    def keep(block: PairBlock, _: Margins) -> npt.NDArray[np.bool_]:
-        return is_query[block.query] | is_query[block.item]
-
-    pairs = count(baskets, CANDIDATE_COUNTING, keep=keep)
-    forward, backward = is_query[pairs.query], is_query[pairs.item]
-    # pairs ascend by query, then item, and item > query: backward before forward, the items of each row ascend
-    row = np.concatenate([pairs.item[backward], pairs.query[forward]])
-    item = np.concatenate([pairs.query[backward], pairs.item[forward]])
-    together = np.concatenate([pairs.count[backward], pairs.count[forward]])
-    size = len(baskets.catalog)
-    rows = sparse.coo_matrix((together, (row, item)), shape=(size, size)).tocsr()
-    offsets = np.append(rows.indptr[queries], rows.nnz).astype(np.int64)
-    items, counts = rows.indices.astype(np.int32, copy=False), rows.data.astype(np.int64, copy=False)
-    return PartnerCounts(queries, offsets, items, counts, pairs.margins, baskets.catalog)
+def partners(baskets: Baskets, queries: Codes, engine: Engine = MEMORY) -> Counts:
+    """What was bought with each of `queries`: the symmetric pairs that have one of them."""
+    touching = np.unique(np.asarray(queries, dtype=np.int32))
+    return count(baskets, replace(CANDIDATE_COUNTING, touching=touching), engine).symmetric()
 
 
 @dataclass(frozen=True)
@@ -116,28 +75,31 @@ class CatalogCandidates:
 Candidates = CandidateSet | CatalogCandidates
 
 
-def candidate_set(bought_with: PartnerCounts, size: int = 200) -> CandidateSet:
+def candidate_set(bought_with: Counts, queries: Codes, size: int = 200) -> CandidateSet:
     """The `size` items bought most often with each query; equal counts by ascending item id."""
     require_whole("candidates", size)
-    place = id_order(bought_with.catalog)[bought_with.items]
-    picked, offsets = _best_partners(bought_with.offsets, bought_with.counts, place, size)
-    return CandidateSet(
-        f"top{size}", bought_with.queries, offsets, bought_with.items[picked], bought_with.counts[picked]
-    )
+    queries = np.unique(np.asarray(queries, dtype=np.int32))
+    place = id_order(bought_with.catalog)[bought_with.item]
+    rows = [bought_with.row(query) for query in queries.tolist()]
+    picked, offsets = _best_partners(rows, bought_with.count, place, size)
+    items, counts = bought_with.item[picked], bought_with.count[picked]
+    return CandidateSet(f"top{size}", queries, offsets, items, counts)
 
 
-def _best_partners(offsets: Numbers, count: Numbers, place: Numbers, size: int) -> tuple[Numbers, Numbers]:
+def _best_partners(
+    rows: list[slice], count: Numbers, place: Numbers, size: int
+) -> tuple[Numbers, Numbers]:
     """Where the `size` largest counts of each row stand, best first, and where each row's start among them.
 
-    Row r is offsets[r]:offsets[r + 1] of `count` and `place`; equal counts go by ascending `place`.
+    Equal counts go by ascending `place`.
     """
     # one whole number sorts by count, largest first, then by place
     key = -count * (int(place.max(initial=0)) + 1) + place
     chosen = []
-    for start, end in pairwise(offsets):
-        row = key[start:end]
-        best = np.argpartition(row, size - 1)[:size] if len(row) > size else np.arange(len(row))
-        chosen.append(start + best[np.argsort(row[best])])
+    for row in rows:
+        keys = key[row]
+        best = np.argpartition(keys, size - 1)[:size] if len(keys) > size else np.arange(len(keys))
+        chosen.append(row.start + best[np.argsort(keys[best])])
     picked = np.concatenate([*chosen, np.zeros(0, dtype=np.int64)]).astype(np.int64)
     return picked, np.concatenate([[0], np.cumsum([len(rows) for rows in chosen])]).astype(np.int64)
 
@@ -145,7 +107,9 @@ def _best_partners(offsets: Numbers, count: Numbers, place: Numbers, size: int) 
 def catalogue(baskets: Baskets, queries: Codes) -> CatalogCandidates:
     """Every item of `baskets` competes, except the query and what shares its category."""
     category = CANDIDATE_COUNTING.category_of(baskets.catalog)
-    return CatalogCandidates("catalogue", np.unique(np.asarray(queries, np.int32)), baskets.item_counts > 0, category)
+    return CatalogCandidates(
+        "catalogue", np.unique(np.asarray(queries, np.int32)), baskets.item_counts > 0, category
+    )
 
 
 def id_order(catalog: Catalog) -> Numbers:
@@ -157,7 +121,9 @@ def id_order(catalog: Catalog) -> Numbers:
     ids = catalog.ids
     numeric = pc.all(pc.match_substring_regex(ids, r"^[0-9]{1,18}$")).as_py()
     keys = [("number", "ascending"), ("text", "ascending")]
-    table = pa.table({"number": ids.cast(pa.int64()) if numeric else np.zeros(len(ids), np.int64), "text": ids})
+    table = pa.table(
+        {"number": ids.cast(pa.int64()) if numeric else np.zeros(len(ids), np.int64), "text": ids}
+    )
     place = np.empty(len(ids), dtype=np.int64)
     place[pc.sort_indices(table, sort_keys=keys).to_numpy()] = np.arange(len(ids))
     return place

@@ -47,7 +47,12 @@ class HiddenItems:
 
 
 def leave_one_out(
-    train: Baskets, test: Baskets, *, carts: int = CARTS, smallest: int = SMALLEST_CART, rng: Seed | None = 0
+    train: Baskets,
+    test: Baskets,
+    *,
+    carts: int = CARTS,
+    smallest: int = SMALLEST_CART,
+    rng: Seed | None = 0,
 ) -> HiddenItems:
     """At most `carts` baskets of `test`, drawn at random, each without one of its items, drawn at random.
 
@@ -72,7 +77,9 @@ def leave_one_out(
         if len(chosen) == carts:
             break
     in_carts = np.unique(np.concatenate([*chosen, np.zeros(0, dtype=np.int32)]))
-    return HiddenItems(tuple(chosen), np.array(hidden, dtype=np.int32), held_out_pairs(test, in_carts))
+    return HiddenItems(
+        tuple(chosen), np.array(hidden, dtype=np.int32), held_out_pairs(test, in_carts)
+    )
 
 
 def _alone_in_category(category: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
@@ -89,7 +96,11 @@ def answer_hidden(model: Any, hidden: HiddenItems, *, k: int = max(KS)) -> Codes
     together = getattr(model, "rank_carts", None)
     # threads of the matrix product would spin while our own threads work
     with one_blas_thread():
-        found = together(hidden.carts, k) if together else [model.rank(cart, k).codes for cart in hidden.carts]
+        found = (
+            together(hidden.carts, k)
+            if together
+            else [model.rank(cart, k).codes for cart in hidden.carts]
+        )
     out = np.full((len(hidden), k), -1, dtype=np.int32)
     for row, codes in zip(out, found, strict=True):
         row[: len(codes)] = codes[:k]
@@ -107,7 +118,12 @@ class CartCompletion:
 
 
 def completion(
-    answers: Codes, hidden: HiddenItems, *, ks: Sequence[int] = KS, rounds: int = 1_000, rng: Seed | None = 0
+    answers: Codes,
+    hidden: HiddenItems,
+    *,
+    ks: Sequence[int] = KS,
+    rounds: int = 1_000,
+    rng: Seed | None = 0,
 ) -> CartCompletion:
     """How well a model's answers (carts, at least max(ks)) complete the carts, with intervals over carts."""
     if not len(hidden) or not len(ks):
@@ -136,6 +152,10 @@ def answer_counts(answers: Codes, hidden: HiddenItems, ks: Sequence[int]) -> tup
     cart = np.repeat(np.arange(len(hidden)), sizes)  # of each line
     of_line = answers[cart, : max(ks)]
     times, chance = pair_counts(np.concatenate(hidden.carts), of_line, hidden.pairs)
-    times -= of_line == hidden.hidden[cart][:, None]  # it is in the cart's own basket with every other item
+    times -= (
+        of_line == hidden.hidden[cart][:, None]
+    )  # it is in the cart's own basket with every other item
     columns, start = np.array(ks) - 1, np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    return tuple(np.add.reduceat(part, start).cumsum(axis=1)[:, columns] for part in (times, chance))  # type: ignore[return-value]
+    return tuple(
+        np.add.reduceat(part, start).cumsum(axis=1)[:, columns] for part in (times, chance)
+    )  # type: ignore[return-value]

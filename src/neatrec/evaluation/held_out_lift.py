@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.data.baskets import Baskets
+from neatrec.data.counts import Counts
 from neatrec.data.randomness import Seed
 from neatrec.errors import ParameterError, must_be
-from neatrec.evaluation.candidates import Codes, Numbers, PartnerCounts, partners
+from neatrec.evaluation.candidates import Codes, Numbers, partners
 from neatrec.evaluation.intervals import ROUNDS, pooled_ratios
 from neatrec.evaluation.metrics import KS
 from neatrec.statistics import QuasiIndependence, quasi_independence
@@ -32,14 +33,11 @@ QUERIES = 2_000
 class HeldOutPairs:
     """What the test baskets hold about some queries."""
 
-    bought_with: PartnerCounts
+    queries: Codes
+    bought_with: Counts
     chance: QuasiIndependence
     sales: Numbers
     """Lines of each item in the test baskets, shape (items,)."""
-
-    @property
-    def queries(self) -> Codes:
-        return self.bought_with.queries
 
 
 @dataclass(frozen=True)
@@ -68,9 +66,15 @@ def best_sellers(baskets: Baskets, queries: int = QUERIES) -> Codes:
 
 def held_out_pairs(test: Baskets, queries: Codes) -> HeldOutPairs:
     """Counts of the test baskets for `queries`, made once and used for every model."""
+    queries = np.unique(np.asarray(queries, dtype=np.int32))
     counted = partners(test, queries)
     margins = counted.margins
-    return HeldOutPairs(counted, quasi_independence(margins.first, margins.second, margins.category), test.item_counts)
+    return HeldOutPairs(
+        queries,
+        counted,
+        quasi_independence(margins.first, margins.second, margins.category),
+        test.item_counts,
+    )
 
 
 def held_out_lifts(
@@ -85,10 +89,14 @@ def held_out_lifts(
     totals = {name: _totals(name, found, held, ks) for name, found in best.items()}
     if not totals:
         return {}
-    observed = np.concatenate([above for above, _ in totals.values()], axis=1)  # (queries, models x ks)
+    observed = np.concatenate(
+        [above for above, _ in totals.values()], axis=1
+    )  # (queries, models x ks)
     expected = np.concatenate([below for _, below in totals.values()], axis=1)
     lifts = iter(pooled_ratios(observed, expected, rounds=rounds, rng=rng))
-    return {name: _lift(*totals[name], {k: next(lifts) for k in ks}, best[name], held) for name in best}
+    return {
+        name: _lift(*totals[name], {k: next(lifts) for k in ks}, best[name], held) for name in best
+    }
 
 
 def _totals(name: str, best: Codes, held: HeldOutPairs, ks: Sequence[int]) -> tuple[Floats, Floats]:
@@ -104,7 +112,11 @@ def _totals(name: str, best: Codes, held: HeldOutPairs, ks: Sequence[int]) -> tu
 
 
 def _lift(
-    observed: Floats, expected: Floats, lift: dict[int, tuple[float, float, float]], best: Codes, held: HeldOutPairs
+    observed: Floats,
+    expected: Floats,
+    lift: dict[int, tuple[float, float, float]],
+    best: Codes,
+    held: HeldOutPairs,
 ) -> HeldOutLift:
     answered = (best >= 0).any(axis=1)
     return HeldOutLift(
@@ -121,6 +133,6 @@ def pair_counts(queries: Codes, answers: Codes, held: HeldOutPairs) -> tuple[Flo
     there = answers >= 0
     query, item = np.broadcast_to(queries[:, None], answers.shape)[there], answers[there]
     observed, expected = np.zeros(answers.shape), np.zeros(answers.shape)
-    observed[there] = held.bought_with.count_of(query, item)
+    observed[there] = held.bought_with.values("count", query, item)
     expected[there] = held.chance.expected(query, item)
     return observed, expected

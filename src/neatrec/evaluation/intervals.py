@@ -66,7 +66,9 @@ class Dyads:
         >>> Dyads.from_pairs([1, 2, 3], [2, 1, 1]).of_pair.shape
         (2, 3)
         """
-        ends = np.stack([np.asarray(query, dtype=np.int64), np.asarray(item, dtype=np.int64)])  # (2, labels)
+        ends = np.stack(
+            [np.asarray(query, dtype=np.int64), np.asarray(item, dtype=np.int64)]
+        )  # (2, labels)
         codes, place = np.unique(ends, return_inverse=True)
         place = place.reshape(ends.shape)
         _, pair = np.unique(place.min(axis=0) * len(codes) + place.max(axis=0), return_inverse=True)
@@ -101,13 +103,20 @@ class Dyads:
         added = PSEUDO_PAIRS / self.pairs
         size = (mean * (1 - mean) + added) / (variance + added / self.independent_pairs)
         z = _quantile()
-        middle, width = mean + z**2 / (2 * size), z * np.sqrt(mean * (1 - mean) / size + z**2 / (4 * size**2))
+        middle, width = (
+            mean + z**2 / (2 * size),
+            z * np.sqrt(mean * (1 - mean) / size + z**2 / (4 * size**2)),
+        )
         shrink = 1 + z**2 / size
-        return np.maximum((middle - width) / shrink, 0.0), np.minimum((middle + width) / shrink, 1.0)
+        return np.maximum((middle - width) / shrink, 0.0), np.minimum(
+            (middle + width) / shrink, 1.0
+        )
 
     def paired_error(self, variance: Floats) -> Floats:
         """The standard errors of differences of two means, from the variance of their influence."""
-        error: Floats = np.sqrt(variance + PSEUDO_PAIRS / max(self.pairs, 1) / self.independent_pairs)
+        error: Floats = np.sqrt(
+            variance + PSEUDO_PAIRS / max(self.pairs, 1) / self.independent_pairs
+        )
         return error
 
     @staticmethod
@@ -126,7 +135,9 @@ def _quantile() -> float:
     return float(special.ndtri(0.5 + LEVEL / 2))
 
 
-def resampled_means(totals: Floats, sizes: npt.ArrayLike, *, rounds: int = ROUNDS, rng: Seed | None = 0) -> Floats:
+def resampled_means(
+    totals: Floats, sizes: npt.ArrayLike, *, rounds: int = ROUNDS, rng: Seed | None = 0
+) -> Floats:
     """Means under `rounds` resamplings of independent units (carts, queries), shape (rounds, columns).
 
     `totals` (units, columns) are sums over a unit, `sizes` what they are divided by, (units,) or (units, columns): a
@@ -154,14 +165,21 @@ def pooled_ratios(
     return list(zip(mean.tolist(), *(end.tolist() for end in ends), strict=True))
 
 
-def _unit_weights(rng: np.random.Generator, units: int, rounds: int) -> Iterator[tuple[int, Floats]]:
+def _unit_weights(
+    rng: np.random.Generator, units: int, rounds: int
+) -> Iterator[tuple[int, Floats]]:
     """How often each unit is drawn, in blocks of rounds, shape (block, units)."""
     block = max(1, BLOCK_WEIGHTS // max(units, 1))
     for first in range(0, rounds, block):
         size = min(block, rounds - first)
         drawn = rng.integers(0, max(units, 1), size=(size, units))
         drawn += np.arange(size)[:, None] * units
-        yield first, np.bincount(drawn.ravel(), minlength=size * units).reshape(size, units).astype(np.float64)
+        yield (
+            first,
+            np.bincount(drawn.ravel(), minlength=size * units)
+            .reshape(size, units)
+            .astype(np.float64),
+        )
 
 
 def interval(resampled: Floats, level: float = LEVEL) -> tuple[Floats, Floats]:

@@ -123,7 +123,9 @@ def rank_rows(scores, queries, sold, labels, best, out_nan):
         count = catalog_candidates(
             scores[r], queries.codes[r], queries.categories[r], sold, candidate_scores, candidates
         )
-        nan = best_candidates(candidate_scores[:count], candidates[:count], best.items[r], best.scores[r])
+        nan = best_candidates(
+            candidate_scores[:count], candidates[:count], best.items[r], best.scores[r]
+        )
         if nan >= 0:
             out_nan[0] = r
             out_nan[1] = candidates[nan]
@@ -133,4 +135,6 @@ def rank_rows(scores, queries, sold, labels, best, out_nan):
             place = np.searchsorted(candidates[:count], item)
             if place == count or candidates[place] != item:
                 continue
-            labels.higher[label], labels.equal[label] = count_above(candidate_scores[:count], candidate_scores[place])
+            labels.higher[label], labels.equal[label] = count_above(
+                candidate_scores[:count], candidate_scores[place]
+            )

@@ -26,7 +26,9 @@ Floats = npt.NDArray[np.float64]
 def check_ks(ks: Sequence[int]) -> tuple[int, ...]:
     """`ks` as a tuple: whole numbers of at least 1, ascending."""
     chosen = tuple(ks)
-    whole = all(isinstance(k, int | np.integer) and not isinstance(k, bool) and k >= 1 for k in chosen)
+    whole = all(
+        isinstance(k, int | np.integer) and not isinstance(k, bool) and k >= 1 for k in chosen
+    )
     if not chosen or not whole or list(chosen) != sorted(set(chosen)):
         raise must_be("ks", "list lengths of at least 1, ascending", chosen)
     return tuple(int(k) for k in chosen)
@@ -47,7 +49,9 @@ def ndcg(higher: Counts, equal: Counts, k: int) -> Floats:
     >>> ndcg(np.array([0, 2, 10]), np.array([1, 1, 1]), 10).tolist()
     [1.0, 0.5, 0.0]
     """
-    gain = np.append(1.0 / np.log2(1.0 + np.arange(1, k + 1)), 0.0)  # (k + 1,): of the ranks 1 … k and beyond
+    gain = np.append(
+        1.0 / np.log2(1.0 + np.arange(1, k + 1)), 0.0
+    )  # (k + 1,): of the ranks 1 … k and beyond
     below = np.concatenate([[0.0], np.cumsum(gain[:-1])])  # (k + 1,): gains of the ranks up to r
     first, last = np.minimum(higher, k), np.minimum(higher + equal, k)
     tied = (below[last] - below[first]) / np.maximum(equal, 1)
@@ -62,9 +66,13 @@ def reciprocal_rank(higher: Counts, equal: Counts) -> Floats:
     [1.0, 0.25, 0.75, 0.0]
     """
     out = 1.0 / (higher.astype(np.float64) + 1.0)
-    tied = np.flatnonzero(equal != 1)  # seldom: the harmonic numbers are worked out where they are needed
+    tied = np.flatnonzero(
+        equal != 1
+    )  # seldom: the harmonic numbers are worked out where they are needed
     first, last = higher[tied], higher[tied] + equal[tied]
-    below = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, int(last.max(initial=0)) + 1))])  # (deepest rank + 1,)
+    below = np.concatenate(
+        [[0.0], np.cumsum(1.0 / np.arange(1, int(last.max(initial=0)) + 1))]
+    )  # (deepest rank + 1,)
     out[tied] = (below[last] - below[first]) / np.maximum(equal[tied], 1)
     return out
 
@@ -84,7 +92,9 @@ def metric_values(higher: Counts, equal: Counts, ks: Sequence[int] = KS) -> Floa
     return np.stack([*columns, reciprocal_rank(higher, equal)], axis=1)
 
 
-def ceiling(row: Counts, is_candidate: npt.NDArray[np.bool_], ks: Sequence[int] = KS) -> dict[int, float]:
+def ceiling(
+    row: Counts, is_candidate: npt.NDArray[np.bool_], ks: Sequence[int] = KS
+) -> dict[int, float]:
     """The hit rate that a perfect ranking reaches: sum over queries of min(labels that are candidates, k) / labels.
 
     `row` is the query of each label record, as any whole number.
@@ -92,5 +102,7 @@ def ceiling(row: Counts, is_candidate: npt.NDArray[np.bool_], ks: Sequence[int] 
     >>> ceiling(np.array([0, 0, 0, 1]), np.array([True, True, True, False]), (1, 2))
     {1: 0.25, 2: 0.5}
     """
-    reachable = np.bincount(row[is_candidate]) if is_candidate.any() else np.zeros(1, dtype=np.int64)
+    reachable = (
+        np.bincount(row[is_candidate]) if is_candidate.any() else np.zeros(1, dtype=np.int64)
+    )
     return {k: float(np.minimum(reachable, k).sum() / max(len(row), 1)) for k in ks}

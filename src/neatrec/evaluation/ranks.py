@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import DivergedError, ParameterError
-from neatrec.evaluation.candidates import Candidates, CandidateSet, CatalogCandidates, Codes, Numbers
+from neatrec.evaluation.candidates import (
+    Candidates,
+    CandidateSet,
+    CatalogCandidates,
+    Codes,
+    Numbers,
+)
 from neatrec.evaluation.kernels import BestRows, CategorizedItems, LabelRows, rank_lists, rank_rows
-from neatrec.models.embeddings.kernels.dispatch import ranking_device
 from neatrec.models.parallel import parallel_slices
 from neatrec.statistics.blas import one_blas_thread
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)
 
-Factors = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
 BLOCK_SCORES = 4_000_000
 """Scores in memory at a time: the catalogue is scored in blocks of about this many."""
 NO_CATEGORY = np.int32(-2)
 """Of a query whose category is unknown: no item shares it."""
-_TEXT, _WHOLE = pa.large_string(), pa.int32()
-TRAINING = {"candidates": _TEXT, "model": _TEXT, "seed": _WHOLE}
-RANKS = pa.schema({**TRAINING, "query": _TEXT, "item": _TEXT, "higher": _WHOLE, "equal": _WHOLE})
-BEST = pa.schema({**TRAINING, "query": _TEXT, "rank": _WHOLE, "item": _TEXT})
 
 
 class Scorer(Protocol):
@@ -66,7 +63,12 @@ class LabelQueries:
         if not np.array_equal(order, np.arange(len(order))):
             raise ParameterError("label records must be sorted by query, then item")
         queries, start = np.unique(pairs[0], return_index=True)
-        return cls(pairs[0], pairs[1], queries.astype(np.int32), np.append(start, len(order)).astype(np.int64))
+        return cls(
+            pairs[0],
+            pairs[1],
+            queries.astype(np.int32),
+            np.append(start, len(order)).astype(np.int64),
+        )
 
     @property
     def row(self) -> npt.NDArray[np.int64]:
@@ -87,22 +89,20 @@ class LabelRanks:
 
 
 def rank_labels(
-    model: Scorer, candidates: Candidates, label_queries: LabelQueries, *, top: int = 20, device: str = "cpu"
+    model: Scorer,
+    candidates: Candidates,
+    label_queries: LabelQueries,
+    *,
+    top: int = 20,
 ) -> LabelRanks:
-    """How `model` ranks the records of `label_queries` among `candidates`, and its `top` best of each query.
-
-    On device `gpu` scores are float32 products, for models that are such products (`factors`); `auto` is the GPU where
-    there is one and the model is such a one, else the CPU.
-    """
+    """How `model` ranks the records of `label_queries` among `candidates`, and its `top` best of each query."""
     if not np.array_equal(candidates.queries, label_queries.queries):
         raise ParameterError("`candidates` must be made for the queries of the label records")
-    factors = _factors(model)
-    where = ranking_device(name_of(model), device, product=factors is not None, top=top)
-    if factors is not None and where == "gpu":
-        return _rank_on_gpu(name_of(model), factors, candidates, label_queries, top)
     labels, rows = len(label_queries.query), len(label_queries.queries)
     out = LabelRanks(
-        np.zeros(labels, dtype=np.int32), np.zeros(labels, dtype=np.int32), np.full((rows, top), -1, dtype=np.int32)
+        np.zeros(labels, dtype=np.int32),
+        np.zeros(labels, dtype=np.int32),
+        np.full((rows, top), -1, dtype=np.int32),
     )
     if isinstance(candidates, CandidateSet):
         _rank_candidate_lists(model, candidates, label_queries, out)
@@ -118,34 +118,13 @@ def name_of(model: Scorer) -> str:
     return str(getattr(model, "name", None) or type(model).__name__)
 
 
-def resolve_ranking_device(model: Scorer, device: str) -> str:
-    """`device`, or `auto` for a model that no GPU can rank: a table has models of both kinds.
-
-    Both choices are logged.
-    """
-    product = _factors(model) is not None
-    if device == "auto" and ranking_device(name_of(model), device, product=product, top=1) == "gpu":
-        log.info("%s is ranked on the GPU", printable(name_of(model)))
-    if device != "gpu" or product:
-        return device
-    log.info("%s is ranked on the CPU: its score is no product of vectors", printable(name_of(model)))
-    return "auto"
-
-
-def _factors(model: Scorer) -> Factors | None:
-    """Vectors of queries and items, each (items, dim), whose product is the score; None where it is no product."""
-    factors = getattr(model, "factors", None)
-    found: Factors | None = factors() if callable(factors) else None
-    return found
-
-
-def best_of(model: Scorer, candidates: Candidates, *, top: int = 20, device: str = "cpu") -> Codes:
+def best_of(model: Scorer, candidates: Candidates, *, top: int = 20) -> Codes:
     """The `top` best candidates of each query, -1 where there are no more, shape (queries, top): no labels needed."""
     nothing = np.zeros(0, dtype=np.int32)
     label_queries = LabelQueries(
         nothing, nothing, candidates.queries, np.zeros(len(candidates.queries) + 1, dtype=np.int64)
     )
-    return rank_labels(model, candidates, label_queries, top=top, device=device).best
+    return rank_labels(model, candidates, label_queries, top=top).best
 
 
 def _rank_candidate_lists(
@@ -163,11 +142,20 @@ def _rank_candidate_lists(
         best = out.best[first:last]
         nan = np.full(2, -1, dtype=np.int64)
         offsets = candidates.offsets[first : last + 1] - start
-        rank_lists(scores, offsets, items, labels, BestRows(best, np.empty(best.shape, dtype=scores.dtype)), nan)
+        rank_lists(
+            scores,
+            offsets,
+            items,
+            labels,
+            BestRows(best, np.empty(best.shape, dtype=scores.dtype)),
+            nan,
+        )
         _refuse_nan(model, candidates.queries[first:last], nan)
 
 
-def _rank_catalog(model: Scorer, candidates: CatalogCandidates, label_queries: LabelQueries, out: LabelRanks) -> None:
+def _rank_catalog(
+    model: Scorer, candidates: CatalogCandidates, label_queries: LabelQueries, out: LabelRanks
+) -> None:
     items = len(candidates.sold)
     rows = max(1, BLOCK_SCORES // max(items, 1))
     for first in range(0, len(label_queries.queries), rows):
@@ -192,30 +180,25 @@ def _rank_block(
     def work(part: slice) -> None:
         start, stop = first + part.start, first + part.stop
         queries, best = candidates.queries[start:stop], out.best[start:stop]
-        categories = np.where(candidates.category[queries] < 0, NO_CATEGORY, candidates.category[queries])
+        categories = np.where(
+            candidates.category[queries] < 0, NO_CATEGORY, candidates.category[queries]
+        )
         rows = CategorizedItems(queries.astype(np.uint32), categories)
-        labels = LabelRows(label_queries.offsets[start : stop + 1], label_queries.item, out.higher, out.equal)
+        labels = LabelRows(
+            label_queries.offsets[start : stop + 1], label_queries.item, out.higher, out.equal
+        )
         nan = np.full(2, -1, dtype=np.int64)
-        rank_rows(scores[part], rows, sold, labels, BestRows(best, np.empty(best.shape, dtype=scores.dtype)), nan)
+        rank_rows(
+            scores[part],
+            rows,
+            sold,
+            labels,
+            BestRows(best, np.empty(best.shape, dtype=scores.dtype)),
+            nan,
+        )
         _refuse_nan(model, queries, nan)
 
     parallel_slices(len(scores), work)
-
-
-def _rank_on_gpu(
-    name: str, factors: Factors, candidates: Candidates, label_queries: LabelQueries, top: int
-) -> LabelRanks:
-    from neatrec.models.embeddings.kernels.gpu_ranking import RankedLabels, Ranker
-
-    ranker, labels = Ranker(*factors), RankedLabels(label_queries.offsets, label_queries.item)
-    try:
-        if isinstance(candidates, CandidateSet):
-            found = ranker.lists(candidates.queries, candidates.offsets, candidates.items, labels, top)
-        else:
-            found = ranker.catalogue(candidates.queries, candidates.sold, candidates.category, labels, top)
-    except DivergedError as error:
-        raise DivergedError(f"model {printable(name)!r}: {error.message}", hint=error.hint) from error
-    return LabelRanks(found.higher, found.equal, found.best)
 
 
 def _blocks(offsets: Numbers, size: int) -> Iterator[tuple[int, int]]:
@@ -247,74 +230,3 @@ def _refuse_nan(model: Scorer, queries: Codes, nan: npt.NDArray[np.int64]) -> No
 
 RanksByModel = Mapping[str, Sequence[LabelRanks]]
 """The ranks of each training of each model."""
-
-
-def ranks_table(label_ranks: RanksByModel, label_queries: LabelQueries, catalog: Catalog, candidates: str) -> pa.Table:
-    """candidates, model, seed, query, item, higher, equal: what each training did with each label record."""
-    pair = [catalog.ids.take(pa.array(codes)) for codes in (label_queries.query, label_queries.item)]
-    return _table(label_ranks, candidates, RANKS, lambda run: [*pair, pa.array(run.higher), pa.array(run.equal)])
-
-
-def best_table(label_ranks: RanksByModel, label_queries: LabelQueries, catalog: Catalog, candidates: str) -> pa.Table:
-    """candidates, model, seed, query, rank, item: what each training recommends for each query, ranks from 1."""
-
-    def answers(run: LabelRanks) -> list[pa.Array]:
-        row, place = np.nonzero(run.best >= 0)
-        query, item = (
-            catalog.ids.take(pa.array(codes)) for codes in (label_queries.queries[row], run.best[row, place])
-        )
-        return [query, pa.array((place + 1).astype(np.int32)), item]
-
-    return _table(label_ranks, candidates, BEST, answers)
-
-
-def _table(
-    label_ranks: RanksByModel,
-    candidates: str,
-    schema: pa.Schema,
-    columns: Callable[[LabelRanks], Sequence[pa.Array]],
-) -> pa.Table:
-    """The columns of each training, with what tells it from the others."""
-    parts = [schema.empty_table()]
-    for model, runs in label_ranks.items():
-        for seed, run in enumerate(runs):
-            own = columns(run)
-            which = zip((candidates, model, seed), TRAINING.values(), strict=True)
-            same = [pa.repeat(pa.scalar(value, kind), len(own[0])) for value, kind in which]
-            parts.append(pa.table([*same, *own], schema=schema))
-    return pa.concat_tables(parts)
-
-
-def label_queries_from_table(query: pa.ChunkedArray, item: pa.ChunkedArray) -> LabelQueries:
-    """The label records of a saved label table in the order of its rows, in which they were ranked."""
-    # one code per item, whichever end it is at; by first appearance, queries first: the rows stay in order
-    encoded = pa.concat_arrays([string_array(query), string_array(item)]).dictionary_encode()
-    codes = np.split(encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32), 2)
-    starts = np.flatnonzero(np.diff(codes[0], prepend=-1))
-    if len(starts) != (int(codes[0].max(initial=-1)) + 1):
-        raise ParameterError("the rows of a label table must be sorted by query")
-    return LabelQueries(
-        codes[0], codes[1], np.arange(len(starts), dtype=np.int32), np.append(starts, len(codes[0])).astype(np.int64)
-    )
-
-
-def label_ranks_from_table(
-    ranks: pa.Table, query: pa.ChunkedArray, item: pa.ChunkedArray, candidates: str
-) -> dict[str, list[LabelRanks]]:
-    """What `ranks_table` was made from, for the label records in these columns; without recommendations."""
-    query_ids, item_ids = string_array(query), string_array(item)
-    chosen = ranks.filter(pc.equal(ranks["candidates"], candidates))
-    out: dict[str, list[LabelRanks]] = {}
-    for model in chosen["model"].unique().to_pylist():
-        of_model = chosen.filter(pc.equal(chosen["model"], model))
-        for seed in sorted(of_model["seed"].unique().to_pylist()):
-            rows = of_model.filter(pc.equal(of_model["seed"], seed))
-            same = string_array(rows["query"]).equals(query_ids) and string_array(rows["item"]).equals(item_ids)
-            if not same:
-                raise ParameterError(
-                    f"the ranks of model {printable(model)!r} (seed {seed}, {candidates}) are not of these labels",
-                    hint="Each training must have one row for each label, in the order of the label table.",
-                )
-            higher, equal = (rows[name].to_numpy().astype(np.int32) for name in ("higher", "equal"))
-            out.setdefault(model, []).append(LabelRanks(higher, equal, np.zeros((0, 0), dtype=np.int32)))
-    return out

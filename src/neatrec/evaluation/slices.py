@@ -53,7 +53,9 @@ def by_decile(name: str, purchases: Numbers) -> SliceSpec:
     ('5', '9')
     """
     shares = np.linspace(0, 1, DECILES + 1)[1:-1]
-    edges = np.unique(np.quantile(purchases, shares, method="lower")) if len(purchases) else np.zeros(0)
+    edges = (
+        np.unique(np.quantile(purchases, shares, method="lower")) if len(purchases) else np.zeros(0)
+    )
     code = np.searchsorted(edges, purchases, side="left")
     used, code = np.unique(code, return_inverse=True)
     names = []
@@ -92,4 +94,6 @@ def by_pair_count(pair_count: Numbers) -> SliceSpec:
     """
     lowest = np.array([low for low, _, _ in SEEN])
     code = np.searchsorted(lowest, pair_count, side="right") - 1
-    return SliceSpec("times seen in training", tuple(name for _, _, name in SEEN), code.astype(np.int64))
+    return SliceSpec(
+        "times seen in training", tuple(name for _, _, name in SEEN), code.astype(np.int64)
+    )

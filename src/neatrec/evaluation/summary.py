@@ -122,7 +122,11 @@ class _Means:
     def training_variance(self) -> Floats:  # (metrics,)
         """What the choice of training seeds adds to the variance of the mean; 0 with a single training."""
         trainings = len(self.by_training)
-        return self.by_training.var(axis=0, ddof=1) / trainings if trainings > 1 else np.zeros(len(self.macro))
+        return (
+            self.by_training.var(axis=0, ddof=1) / trainings
+            if trainings > 1
+            else np.zeros(len(self.macro))
+        )
 
 
 def summarize_ranks(
@@ -145,9 +149,17 @@ def summarize_ranks(
     start = np.flatnonzero(np.diff(query, prepend=-1))
     dyads = Dyads.from_pairs(query, label_queries.item[chosen])
     values = all_values(label_ranks, options.ks) if values is None else values
-    means = {name: _means([run[chosen] for run in runs], start, dyads) for name, runs in values.items()}
-    models = [_model_summary(name, means[name], dyads, names, label_ranks[name]) for name in label_ranks]
-    tests = _tests(means, dyads, names, [metric for metric in tested if metric in names]) if len(start) else ()
+    means = {
+        name: _means([run[chosen] for run in runs], start, dyads) for name, runs in values.items()
+    }
+    models = [
+        _model_summary(name, means[name], dyads, names, label_ranks[name]) for name in label_ranks
+    ]
+    tests = (
+        _tests(means, dyads, names, [metric for metric in tested if metric in names])
+        if len(start)
+        else ()
+    )
     return Summary(labels=len(query), queries=len(start), models=tuple(models), tests=tests)
 
 
@@ -155,7 +167,10 @@ def all_values(label_ranks: RanksByModel, ks: Sequence[int]) -> dict[str, list[F
     """Every metric of every label record, (labels, metrics), for each training of each model."""
     if not all(label_ranks.values()):
         raise ParameterError("each model must have been evaluated at least once")
-    return {name: [metric_values(run.higher, run.equal, ks) for run in runs] for name, runs in label_ranks.items()}
+    return {
+        name: [metric_values(run.higher, run.equal, ks) for run in runs]
+        for name, runs in label_ranks.items()
+    }
 
 
 def _means(values: Sequence[Floats], start: npt.NDArray[np.int64], dyads: Dyads) -> _Means:
@@ -163,7 +178,11 @@ def _means(values: Sequence[Floats], start: npt.NDArray[np.int64], dyads: Dyads)
     of_labels = np.mean(values, axis=0)
     if not len(start):
         nothing = np.full(of_labels.shape[1], np.nan)
-        return _Means(np.broadcast_to(nothing, (len(values), len(nothing))), nothing, dyads.influence(of_labels))
+        return _Means(
+            np.broadcast_to(nothing, (len(values), len(nothing))),
+            nothing,
+            dyads.influence(of_labels),
+        )
     sizes = np.diff(start, append=len(of_labels))
     macro: Floats = (np.add.reduceat(of_labels, start) / sizes[:, None]).mean(axis=0)
     return _Means(np.stack([run.mean(axis=0) for run in values]), macro, dyads.influence(of_labels))
@@ -178,7 +197,11 @@ def _model_summary(
     if not several:
         variance = ONE_SEED
     else:
-        variance = SAME_FOR_ALL_SEEDS if all(same_ranks(runs[0], run) for run in runs[1:]) else ITEMS_AND_SEEDS
+        variance = (
+            SAME_FOR_ALL_SEEDS
+            if all(same_ranks(runs[0], run) for run in runs[1:])
+            else ITEMS_AND_SEEDS
+        )
 
     def by_name(values: Floats) -> dict[str, float]:
         return dict(zip(names, values.tolist(), strict=True))
@@ -215,11 +238,16 @@ def _tests(
         spread = {name: own.training_variance[column] for name, own in means.items()}
         ordered = [(a, b) if mean[a] >= mean[b] else (b, a) for a, b in pairs]
         difference = np.array([mean[a] - mean[b] for a, b in ordered])
-        variance = np.array([(moved[a] - moved[b]).variance + spread[a] + spread[b] for a, b in ordered])
+        variance = np.array(
+            [(moved[a] - moved[b]).variance + spread[a] + spread[b] for a, b in ordered]
+        )
         error = dyads.paired_error(variance)
         p = paired_p(difference, error)
         lines = zip(difference, *dyads.paired_interval(difference, error), p, holm(p), strict=True)
-        out += [PairedTest(a, b, metric, *map(float, line)) for (a, b), line in zip(ordered, lines, strict=True)]
+        out += [
+            PairedTest(a, b, metric, *map(float, line))
+            for (a, b), line in zip(ordered, lines, strict=True)
+        ]
     return tuple(out)
 
 
@@ -282,7 +310,9 @@ def summarize(
 
     def work(part: slice) -> None:
         for name in names[part]:
-            label_ranks = {model: [run.label_ranks[name] for run in runs] for model, runs in ranks.items()}
+            label_ranks = {
+                model: [run.label_ranks[name] for run in runs] for model, runs in ranks.items()
+            }
             for level in levels:
                 results[level, name] = _level_result(task, label_ranks, level, name, options)
             slices[name] = _slices(task, label_ranks, levels[0])
@@ -298,7 +328,11 @@ def summarize(
 
 
 def _level_result(
-    task: EvaluationTask, label_ranks: RanksByModel, level: float, candidates: str, options: SummaryOptions
+    task: EvaluationTask,
+    label_ranks: RanksByModel,
+    level: float,
+    candidates: str,
+    options: SummaryOptions,
 ) -> LevelResult:
     chosen = task.labels.at(level)
     queries = task.label_queries
@@ -314,7 +348,9 @@ def _level_result(
     )
 
 
-def _recommendation_stats(runs: Sequence[LabelRanks], rows: np.ndarray, task: EvaluationTask) -> RecommendationStats:
+def _recommendation_stats(
+    runs: Sequence[LabelRanks], rows: np.ndarray, task: EvaluationTask
+) -> RecommendationStats:
     sold = max(int((task.purchases > 0).sum()), 1)
     coverage, popularity = [], []
     for run in runs:
@@ -325,7 +361,9 @@ def _recommendation_stats(runs: Sequence[LabelRanks], rows: np.ndarray, task: Ev
     return RecommendationStats(float(np.mean(coverage)), float(np.mean(popularity)))
 
 
-def _slices(task: EvaluationTask, label_ranks: RanksByModel, level: float) -> tuple[SliceResult, ...]:
+def _slices(
+    task: EvaluationTask, label_ranks: RanksByModel, level: float
+) -> tuple[SliceResult, ...]:
     labels = task.labels
     masks = {each: labels.at(each) for each in labels.levels}
     cuts = slicings(task.label_queries, labels.catalog, task.purchases, task.pair_count, masks)
@@ -346,7 +384,9 @@ def summarize_slices(
         for code, name in enumerate(cut.names):
             part = chosen & (cut.code == code)
             if part.any():
-                summary = summarize_ranks(label_ranks, label_queries, part, own, tested=(), values=values)
+                summary = summarize_ranks(
+                    label_ranks, label_queries, part, own, tested=(), values=values
+                )
                 out.append(SliceResult(cut.by, name, summary))
     return tuple(out)
 
@@ -355,7 +395,11 @@ def _label_free(
     task: EvaluationTask, ranks: Mapping[str, ModelRanks], options: SummaryOptions
 ) -> tuple[dict[str, HeldOutLift], dict[str, CartCompletion]]:
     """Held-out lift and cart completion by model, at the list lengths that are kept."""
-    how: dict[str, Any] = {"ks": [k for k in options.ks if k <= TOP], "rounds": options.rounds, "rng": options.seed}
+    how: dict[str, Any] = {
+        "ks": [k for k in options.ks if k <= TOP],
+        "rounds": options.rounds,
+        "rng": options.seed,
+    }
     lifts: dict[str, HeldOutLift] = {}
     if task.held_out is not None and how["ks"]:
         best = {name: run.held_out for name, run in ranks.items() if run.held_out is not None}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,6 @@ from neatrec.evaluation.candidates import (
     CandidateSet,
     CatalogCandidates,
     Numbers,
-    PartnerCounts,
     candidate_set,
     catalogue,
     partners,
@@ -80,12 +78,12 @@ def build_task(
     return EvaluationTask(
         labels=labels,
         label_queries=label_queries,
-        candidate_set=candidate_set(_only(counted, label_queries.queries), candidates),
+        candidate_set=candidate_set(counted, label_queries.queries, candidates),
         catalogue=catalogue(train, label_queries.queries),
         purchases=train.item_counts,
-        pair_count=counted.count_of(label_queries.query, label_queries.item),
+        pair_count=counted.values("count", label_queries.query, label_queries.item),
         held_out=held_out_pairs(test, best) if queries else None,
-        held_out_candidates=candidate_set(_only(counted, best), candidates) if queries else None,
+        held_out_candidates=candidate_set(counted, best, candidates) if queries else None,
         hidden_items=leave_one_out(train, test, carts=carts, rng=seed) if carts else None,
         train_hash=train.hash,
         test_hash=test.hash,
@@ -96,20 +94,14 @@ def _check_origin(labels: Labels, train: Baskets, test: Baskets) -> None:
     if train.catalog.hash != test.catalog.hash or labels.catalog.hash != test.catalog.hash:
         raise ParameterError("`train`, `test` and `labels` must be over one catalogue")
     if labels.basket_hash == train.hash:
-        raise LeakError("the labels come from the training baskets", hint="Make them from the test baskets.")
+        raise LeakError(
+            "the labels come from the training baskets", hint="Make them from the test baskets."
+        )
     if labels.basket_hash != test.hash:
-        raise ParameterError("the labels come from other baskets than `test`", hint="Make them from the test baskets.")
-
-
-def _only(counted: PartnerCounts, queries: npt.NDArray[np.int32]) -> PartnerCounts:
-    """The partners of some of the queries."""
-    rows = np.searchsorted(counted.queries, queries)
-    sizes = np.diff(counted.offsets)[rows]
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    pairs = np.repeat(counted.offsets[rows] - offsets[:-1], sizes) + np.arange(offsets[-1])
-    return PartnerCounts(
-        queries, offsets, counted.items[pairs], counted.counts[pairs], counted.margins, counted.catalog
-    )
+        raise ParameterError(
+            "the labels come from other baskets than `test`",
+            hint="Make them from the test baskets.",
+        )
 
 
 @dataclass(frozen=True)
@@ -123,46 +115,26 @@ class ModelRanks:
     cart_answers: npt.NDArray[np.int32] | None = None
     """Recommendations for the carts, shape (carts, TOP)."""
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Everything as named arrays, for a file."""
-        out: dict[str, npt.NDArray[Any]] = {}
-        for name, label_ranks in self.label_ranks.items():
-            out |= {
-                f"{name}.higher": label_ranks.higher,
-                f"{name}.equal": label_ranks.equal,
-                f"{name}.best": label_ranks.best,
-            }
-        extra = {"held_out": self.held_out, "cart_answers": self.cart_answers}
-        return out | {name: array for name, array in extra.items() if array is not None}
 
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> ModelRanks:
-        """What `arrays` came from."""
-        names = [name.removesuffix(".higher") for name in arrays if name.endswith(".higher")]
-        label_ranks = {
-            name: LabelRanks(*(arrays[f"{name}.{part}"] for part in ("higher", "equal", "best"))) for name in names
-        }
-        return cls(label_ranks, arrays.get("held_out"), arrays.get("cart_answers"))
-
-
-def evaluate_model(model: Scorer, task: EvaluationTask, *, label_free: bool = True, device: str = "cpu") -> ModelRanks:
+def evaluate_model(model: Scorer, task: EvaluationTask, *, label_free: bool = True) -> ModelRanks:
     """The ranks of `model`. The label-free measures can be left out: one training of a model is enough for them.
 
-    A model that gives scores but no ranking (`rank`) completes no carts. `device` is for
-    `rank_labels`; carts are completed on the CPU.
+    A model that gives scores but no ranking (`rank`) completes no carts.
     """
     label_ranks = {
-        candidates.name: rank_labels(model, candidates, task.label_queries, top=TOP, device=device)
+        candidates.name: rank_labels(model, candidates, task.label_queries, top=TOP)
         for candidates in task.candidate_sets
     }
     ranks = ModelRanks(label_ranks)
-    return add_label_free(model, task, ranks, device=device) if label_free else ranks
+    return add_label_free(model, task, ranks) if label_free else ranks
 
 
-def add_label_free(model: Scorer, task: EvaluationTask, ranks: ModelRanks, *, device: str = "cpu") -> ModelRanks:
+def add_label_free(model: Scorer, task: EvaluationTask, ranks: ModelRanks) -> ModelRanks:
     """`ranks` with what the measures that need no labels are computed from."""
     candidates, hidden = task.held_out_candidates, task.hidden_items
-    best = None if candidates is None else best_of(model, candidates, top=TOP, device=device)
+    best = None if candidates is None else best_of(model, candidates, top=TOP)
     recommends = callable(getattr(model, "rank", None))
-    cart_answers = answer_hidden(model, hidden, k=TOP) if hidden is not None and recommends else None
+    cart_answers = (
+        answer_hidden(model, hidden, k=TOP) if hidden is not None and recommends else None
+    )
     return ModelRanks(ranks.label_ranks, best, cart_answers)

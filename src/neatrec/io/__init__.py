@@ -1,4 +1,4 @@
-"""Baskets from files, folders, data frames and simulators: every kind of SOURCE behind `read_baskets`."""
+"""Baskets from files, folders, data frames and simulators: all behind `read_baskets`."""
 
 from __future__ import annotations
 

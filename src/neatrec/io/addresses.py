@@ -1,4 +1,4 @@
-"""SOURCE as an address: what it names, and what of it may be shown and kept."""
+"""SOURCE as an address: which kind it is, and what of it may be shown and kept."""
 
 from __future__ import annotations
 
@@ -14,28 +14,23 @@ from neatrec.errors import SourceError
 
 T = TypeVar("T")
 ADDRESS = re.compile(
-    r"\s*(?P<jdbc>jdbc:)?(?P<scheme>[a-z][a-z0-9+.-]*):(?(jdbc)((thin|oci8?):)?(//)?|//)(?P<rest>.*)",
-    re.IGNORECASE | re.DOTALL,
+    r"\s*(?P<jdbc>jdbc:)?(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<rest>.*)", re.IGNORECASE | re.DOTALL
 )
-PASSWORD = r"[\w.-]*(passw(or)?d|passphrase|pwd)[\w.-]*|pass"
-SECRET = rf"{PASSWORD}|[\w.-]*(secret|token|credential|(api|access|private)[_-]?key)[\w.-]*"
-PARAMETER = r"(^|[?&;#,\s])({})\s*="
-"""How a parameter is set in an address, or in a text such as "host=shop password=..."."""
+SECRET = re.compile(
+    r"(^|[?&;#,\s])(pass|[\w.-]*(passw(or)?d|passphrase|pwd|secret|token|credential"
+    r"|(api|access|private)[_-]?key)[\w.-]*)\s*=",
+    re.IGNORECASE,
+)
+"""A parameter of an address, or of a text such as "host=shop password=...", that is secret."""
 ANSWER_SECONDS = 10.0
 """For a host to answer at all, whatever addresses its name has."""
-DATABASES = ("postgresql", "snowflake", "bigquery")
-DATABASE_FILES = ("sqlite", "duckdb")
-REMOTE = ("https", "s3")
+READABLE = ("postgresql",)
 SYNONYMS = {"postgres": "postgresql"}
-READABLE = (*DATABASES, *DATABASE_FILES, *REMOTE)
-WHERE_SECRETS_ARE = {
-    "postgresql": "The password is read from PGPASSWORD or ~/.pgpass.",
-    "snowflake": "The password is read from SNOWFLAKE_PASSWORD.",
-    "bigquery": "Google's default credentials are used.",
-    "s3": "Keys are read from the environment or ~/.aws.",
-}
+WHERE_SECRETS_ARE = {"postgresql": "The password is read from PGPASSWORD or ~/.pgpass."}
 INSTEAD = {
-    "http": "Give an https:// address, or download it.",
+    "http": "Download the file and give its path.",
+    "https": "Download the file and give its path.",
+    "s3": "Copy it with `aws s3 cp` and give the folder.",
     "gs": "Copy it with `gcloud storage cp` and give the folder.",
     "file": "Give the path alone.",
 }
@@ -47,16 +42,16 @@ class Address:
 
     scheme: str
     shown: str
-    """Without user and parameters: what messages say and what is kept."""
+    """Without user and parameters, for messages and for what is kept."""
     text: str = field(repr=False)
-    """As it was given; it may name a user, and its parameters may be signatures."""
+    """As it was given; it may name a user."""
 
 
 def is_address(source: str) -> bool:
     """Whether `source` is written like an address rather than a path.
 
-    >>> is_address("postgresql://localhost/shop"), is_address("orders/*.csv"), is_address("supermarket:baskets=10")
-    (True, False, False)
+    >>> is_address("postgresql://localhost/shop"), is_address("orders/*.csv")
+    (True, False)
     """
     return ADDRESS.match(source) is not None
 
@@ -64,14 +59,14 @@ def is_address(source: str) -> bool:
 def in_time(work: Callable[[], T]) -> T:
     """What `work` returns; TimeoutError where a host that does not answer holds it longer.
 
-    Its thread is then left to itself: names are looked up, and drivers connect, without a limit of their own.
+    Its thread is then left to itself: names are looked up without a limit of their own.
     """
     found: Future[T] = Future()
 
     def run() -> None:
         try:
             found.set_result(work())
-        except BaseException as error:  # noqa: BLE001 (whatever it is, who waits for the result gets it)
+        except BaseException as error:  # noqa: BLE001 (the thread that waits gets it)
             found.set_exception(error)
 
     Thread(target=run, daemon=True).start()
@@ -84,35 +79,37 @@ def in_time(work: Callable[[], T]) -> T:
 
 
 def holds_password(source: str) -> bool:
-    """Whether `source`, which is no address, looks like one with a password, or like the settings of a connection.
+    """Whether `source` may hold a password: user:password@, or a parameter such as password=.
 
-    >>> holds_password("host=shop password=x"), holds_password("'mysql://ann:x@shop/'"), holds_password("a/orders.csv")
-    (True, True, False)
+    >>> [holds_password(source) for source in ("postgresql;//ann:x@shop/", "pwd=x", "a/o.csv")]
+    [True, True, False]
     """
     text = unquote(source)
-    return bool(re.search(PARAMETER.format(SECRET), text, re.IGNORECASE) or re.search(":/+[^@]*:[^@]*@", text))
+    return bool(SECRET.search(text) or re.search(":[^@]*@", text))
 
 
 def is_address_as_path(path: str) -> bool:
     """Whether `path` was an address before it became a path, which has no two slashes in a row.
 
-    >>> is_address_as_path("postgresql:/localhost/shop"), is_address_as_path("C:/shop"), is_address_as_path("a/b.csv")
-    (True, False, False)
+    >>> [is_address_as_path(path) for path in ("postgresql:/localhost/shop", "C:/shop", "a/b.csv")]
+    [True, False, False]
     """
     return re.match(r"\s*(jdbc:|[a-z][a-z0-9+.-]+:/)", path, re.IGNORECASE) is not None
 
 
 def password_refused(what: str, scheme: str = "") -> SourceError:
     """The error for an address that holds a password, which it does not repeat."""
+    hint = WHERE_SECRETS_ARE.get(scheme, "Leave it out.")
     return SourceError(
-        f"{what} must hold no password: others can read it in the list of processes",
-        hint=WHERE_SECRETS_ARE.get(scheme, "Leave it out.") + " A character @ elsewhere is written %40.",
+        f"{what} must not contain a password: others can read it in the process list",
+        hint=f"{hint} A character @ elsewhere is written %40.",
     )
 
 
 def parse_address(source: str, known: Sequence[str] | None = None) -> Address:
-    """The address `source`; one that holds a password is refused without repeating it, and so is one that is of none of
-    the `known` kinds (None: any; Spark reads kinds of its own).
+    """The address `source`, of one of the `known` kinds (None: any).
+
+    One that holds a password is refused without repeating it.
 
     >>> parse_address("postgres://ann@db.shop:5433/orders?sslmode=require").shown
     'postgresql://db.shop:5433/orders'
@@ -122,20 +119,16 @@ def parse_address(source: str, known: Sequence[str] | None = None) -> Address:
     if found is None:
         raise ValueError("no address")
     given = found["scheme"].lower()
-    scheme, rest = SYNONYMS.get(given, given), found["rest"]
-    user, _, place = rest.rpartition("@")
-    if scheme in REMOTE and re.match(r"[^/?#@:]*(:\d+)?[/?#]", rest):  # no user: the @ stands in the path
-        user, place = "", rest
-    # the parameters of a file may be its signature
-    secret = re.search(PARAMETER.format(PASSWORD if scheme == "https" else SECRET), unquote(rest), re.IGNORECASE)
-    if secret or ":" in unquote(user) or (scheme.startswith("oracle") and "/" in user):
+    scheme = SYNONYMS.get(given, given)
+    user, _, host = found["rest"].rpartition("@")
+    if SECRET.search(unquote(found["rest"])) or re.search("[:/]", unquote(user)):
         raise password_refused(f"a {scheme}:// address", scheme)
-    shown = f"{scheme}://{re.split('[?#;]', place, maxsplit=1)[0]}"
+    shown = f"{scheme}://{re.split('[?#;]', host, maxsplit=1)[0]}"
     if known is not None and (found["jdbc"] or scheme not in known):
-        example = f"Write {shown}." if scheme in known else INSTEAD.get(scheme, "Export the rows as CSV or Parquet.")
+        hint = INSTEAD.get(scheme, "Export the rows as CSV or Parquet.")
         raise SourceError(
-            f"{'jdbc:' if found['jdbc'] else ''}{scheme}:// is no kind of address that can be read: it must begin with "
-            f"one of {', '.join(f'{each}://' for each in known)}",
-            hint=example,
+            f"{found['jdbc'] or ''}{scheme}:// is not an address that can be read: it must "
+            f"begin with {' or '.join(f'{each}://' for each in known)}",
+            hint=f"Write {shown}." if scheme in known else hint,
         )
     return Address(scheme, shown, source)

@@ -11,8 +11,8 @@ from neatrec.errors import SourceError, bad_file
 from neatrec.text import printable
 
 ENDINGS = (
-    *(".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq", ".arrow", ".arrows", ".feather", ".ipc"),
-    *(".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz"),
+    *(".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq"),
+    *(".arrow", ".arrows", ".feather", ".ipc", ".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz"),
 )
 """What is read of a folder; a .json there is more often a description than a table."""
 JSON_ENDINGS = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz", ".json", ".json.gz")
@@ -20,10 +20,7 @@ KINDS = {
     b"PAR1": "parquet",
     b"ARROW1": "arrow",
     b"\xff\xff\xff\xff": "arrow",  # a stream
-    b"SQLite format 3": "sqlite",
 }
-DATABASE_KINDS = ("sqlite", "duckdb")
-DUCKDB = slice(8, 12), b"DUCK"
 JSON = re.compile(rb"(\xef\xbb\xbf)?\s*(\{|\[\s*\{)")
 # what other tools' files begin with, and how to get a CSV out of them
 OTHER_FORMATS = {
@@ -34,6 +31,7 @@ OTHER_FORMATS = {
     b"\xfd7zXZ": "compressed with xz: unpack it with `unxz`",
     b"FEA1": "an old Feather file: write it as Parquet",
     b"%PDF": "a PDF",
+    b"SQLite format 3": "an SQLite database: export the order lines as CSV or Parquet",
 }
 REJECTS = ".rejects.csv"  # rows an earlier reading could not read: never part of a folder or glob
 
@@ -44,13 +42,11 @@ class SourceFile:
 
     path: Path
     kind: str
-    """"csv", "gz" (a gzipped CSV), "parquet", "arrow", "json" (packed or not), "sqlite", "duckdb" or "empty"."""
-    address: str = ""
-    """Where it was downloaded from."""
+    """"csv", "gz" (a gzipped CSV), "parquet", "arrow", "json" (packed or not) or "empty"."""
 
     @property
     def shown(self) -> str:
-        return self.address or str(self.path)
+        return str(self.path)
 
 
 def find_files(source: str) -> list[SourceFile]:
@@ -67,7 +63,9 @@ def find_files(source: str) -> list[SourceFile]:
         raise unreadable(source, error) from error
     except ValueError as error:  # a NUL character in the path
         raise bad_file(source, f"is not a path: {error}") from error
-    raise SourceError(f"there is no file or folder {printable(source)}", file=source, hint=_near(path))
+    raise SourceError(
+        f"there is no file or folder {printable(source)}", file=source, hint=_near(path)
+    )
 
 
 def _in_folder(folder: Path) -> list[Path]:
@@ -75,7 +73,9 @@ def _in_folder(folder: Path) -> list[Path]:
         file
         for file in folder.rglob("*")
         # Spark and Hadoop leave markers that begin with an underscore or a dot
-        if file.name.lower().endswith(ENDINGS) and file.is_file() and not is_passed_over(file.relative_to(folder))
+        if file.name.lower().endswith(ENDINGS)
+        and file.is_file()
+        and not is_passed_over(file.relative_to(folder))
     )
     if not files:
         trouble = "holds no CSV, Parquet, JSON lines or Arrow file"
@@ -85,15 +85,21 @@ def _in_folder(folder: Path) -> list[Path]:
 
 def is_passed_over(inside: PurePath) -> bool:
     """Whether a file of a folder is no part of its table."""
-    return inside.name.lower().endswith(REJECTS) or any(part.startswith((".", "_")) for part in inside.parts)
+    return inside.name.lower().endswith(REJECTS) or any(
+        part.startswith((".", "_")) for part in inside.parts
+    )
 
 
 def _matches(pattern: str) -> list[str]:
     matches = glob.glob(pattern, recursive=True)
-    found = sorted(match for match in matches if Path(match).is_file() and not match.lower().endswith(REJECTS))
+    found = sorted(
+        match for match in matches if Path(match).is_file() and not match.lower().endswith(REJECTS)
+    )
     if not found:
         raise SourceError(
-            f"no file matches {printable(pattern)}", file=pattern, hint="Quote the pattern, check the folder."
+            f"no file matches {printable(pattern)}",
+            file=pattern,
+            hint="Quote the pattern, check the folder.",
         )
     return found
 
@@ -105,16 +111,18 @@ def _near(path: Path) -> str:
     if inside.is_file():
         return f"Did you mean {printable(inside)}?"
     if path.parent.is_dir():
-        stems = {other.stem: other for other in path.parent.iterdir()}  # the same ending makes no likeness
+        stems = {
+            other.stem: other for other in path.parent.iterdir()
+        }  # the same ending makes no likeness
         names = get_close_matches(path.stem, stems, n=1)
         if names:
             return f"Did you mean {printable(stems[names[0]])}?"
     return "Check the path."
 
 
-def open_file(path: Path, address: str = "") -> SourceFile:
-    """`path` with its kind, found from its first bytes; a kind that cannot be read is refused by name."""
-    shown = address or str(path)
+def open_file(path: Path) -> SourceFile:
+    """`path` with its kind, by its first bytes; a kind that cannot be read is refused."""
+    shown = str(path)
     try:
         if not path.is_file():
             raise bad_file(path, "is not a regular file", hint="Save it as a file first.")
@@ -130,15 +138,13 @@ def open_file(path: Path, address: str = "") -> SourceFile:
         if shown.lower().endswith(ending) and kind not in (is_one, "empty"):
             trouble = f"is called {called} but does not begin like one"
             raise bad_file(shown, trouble, hint="If it is a CSV, let its name end in .csv.")
-    return SourceFile(path, kind, address)
+    return SourceFile(path, kind)
 
 
 CALLED = {
     ".parquet": ("Parquet", "parquet"),
     ".pq": ("Parquet", "parquet"),
     ".arrow": ("Arrow", "arrow"),
-    ".sqlite": ("SQLite", "sqlite"),
-    ".duckdb": ("DuckDB", "duckdb"),
 }
 """Ending -> what such a file is called, and its kind."""
 
@@ -148,11 +154,11 @@ def _kind(head: bytes, name: str) -> str:
         return "empty"
     if head.startswith(b"\x1f\x8b"):
         return "json" if name.endswith(JSON_ENDINGS) else "gz"
-    where, mark = DUCKDB
-    if head[where] == mark:
-        return "duckdb"
     is_json = name.endswith(JSON_ENDINGS) or JSON.match(head)
-    return next((kind for magic, kind in KINDS.items() if head.startswith(magic)), "json" if is_json else "csv")
+    return next(
+        (kind for magic, kind in KINDS.items() if head.startswith(magic)),
+        "json" if is_json else "csv",
+    )
 
 
 def unreadable(path: object, error: OSError) -> SourceError:

@@ -1,4 +1,4 @@
-"""The catalogue of a source: names, groups and category paths of items, from lines or a catalogue file."""
+"""The catalogue of a source: names, groups and categories of items, from lines or a file."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from neatrec.data.catalog import UNKNOWN, Catalog, string_array
 from neatrec.errors import SourceError, bad_file
-from neatrec.io.bad_rows import BadRows, lines_of, read_with_fallback
+from neatrec.io.bad_rows import no_records, record_lines
 from neatrec.io.columns import Columns
-from neatrec.io.duckdb_session import explained
-from neatrec.io.reading_rules import clean_rows
-from neatrec.io.tables import InputTable
+from neatrec.io.database import Database
+from neatrec.io.reading_rules import clean_rows, text
+from neatrec.io.tables import ROW, InputTable
 from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
@@ -59,14 +58,19 @@ def build_catalog(
 ) -> tuple[Catalog, dict[str, int]]:
     """The catalogue sorted by id, and item id -> code for every id that may stand in a line.
 
-    `bought` is item id -> lines. Items of a group become one item. `excluded` ids and groups are left out.
+    `bought` is item id -> lines. Items of a group become one item. `excluded` ids and groups are
+    left out.
     """
     described, levels, nothing = items.texts, items.levels, ItemTexts()
-    group_of = {item: described.get(item, nothing).group or item for item in {**described, **bought}}
+    group_of = {
+        item: described.get(item, nothing).group or item for item in {**described, **bought}
+    }
     _refuse_chains(group_of)
     strangers = sorted(excluded - set(group_of) - set(group_of.values()))
     if strangers:
-        some = [printable(item, 40) for item in strangers[:NAMED]] + ["…"] * (len(strangers) > NAMED)
+        some = [printable(item, 40) for item in strangers[:NAMED]] + ["…"] * (
+            len(strangers) > NAMED
+        )
         count = plural(len(strangers), "id is", "ids are")
         log.warning("%s to exclude and no item of the source: %s", count, ", ".join(some))
     members: dict[str, list[str]] = {}
@@ -79,7 +83,9 @@ def build_catalog(
     paths: list[Path_] = []
     for group in ids:
         # the item that stands for its variants: the one called like the group, then the most bought
-        ranked = sorted(members[group], key=lambda item: (item != group, -bought.get(item, 0), item))
+        ranked = sorted(
+            members[group], key=lambda item: (item != group, -bought.get(item, 0), item)
+        )
         about = [described.get(item, nothing) for item in ranked]
         names.append(next((d.name for d in about if d.name), None))
         paths.append(next((d.path for d in about if any(d.path)), (None,) * len(levels)))
@@ -92,7 +98,9 @@ def build_catalog(
         categories=codes,
         category_names=category_names,
         variants=string_array(variants) if variants else None,
-        variant_codes=np.array([code[group_of[item]] for item in variants], np.int32) if variants else None,
+        variant_codes=np.array([code[group_of[item]] for item in variants], np.int32)
+        if variants
+        else None,
     )
     return catalog, {item: code[group] for group in ids for item in members[group]}
 
@@ -102,8 +110,8 @@ def _refuse_chains(group_of: Mapping[str, str]) -> None:
         beyond = group_of.get(group, group)
         if beyond != group:
             raise SourceError(
-                f"item {printable(repr(item))} belongs to group {printable(repr(group))}, which is itself an item of "
-                f"group {printable(repr(beyond))}",
+                f"item {printable(repr(item))} belongs to group {printable(repr(group))}, which is "
+                f"itself an item of group {printable(repr(beyond))}",
                 hint="Give all variants of a product the same group.",
             )
 
@@ -155,38 +163,74 @@ def merged(first: Mapping[str, ItemTexts], second: Mapping[str, ItemTexts]) -> d
     return out
 
 
-def compare_with_catalogue(bought: Mapping[str, int], described: Mapping[str, ItemTexts], shown: str) -> None:
-    """Log items that were bought and are not in the catalogue; an error where that is all of them."""
+def compare_with_catalogue(
+    bought: Mapping[str, int], described: Mapping[str, ItemTexts], shown: str
+) -> None:
+    """Log items bought that are not in the catalogue; an error where none is."""
     missing = [item for item in bought if item not in described]
     if not missing:
         return
     if len(missing) == len(bought):
         ours, theirs = (printable(repr(next(iter(ids))), 60) for ids in (bought, described))
         raise SourceError(
-            f"none of the {plural(len(bought), 'item')} bought is in the catalogue {printable(shown)}: its items look "
-            f"like {theirs}, those bought like {ours}",
+            f"none of the {plural(len(bought), 'item')} bought is in the catalogue "
+            f"{printable(shown)}: its items look like {theirs}, those bought like {ours}",
             file=shown,
             hint="Name its item column with --catalog-item COLUMN.",
         )
-    log.warning("%s bought are not in the catalogue: they have no name and no category", plural(len(missing), "item"))
+    log.warning(
+        "%s bought are not in the catalogue: they have no name and no category",
+        plural(len(missing), "item"),
+    )
 
 
-def texts_in_lines(connection: Any, tables: Sequence[InputTable], columns: Columns) -> dict[str, ItemTexts]:
+def name_items(database: Database, tables: Sequence[InputTable], columns: Columns) -> None:
+    """The table `item_of_name`: the id that most lines with a product's name have."""
+    if columns.item_else is None:
+        return
+    database.execute("CREATE TABLE named_item (name VARCHAR, item VARCHAR)")
+    for table in tables:
+        item, name = text(table.column(columns.item)), text(table.column(columns.item_else))
+        scan, parameters = table.scan()
+        query = f"INSERT INTO named_item SELECT {name}, {item} FROM {scan}"
+        database.execute(query, parameters, table)
+    database.execute(
+        "CREATE TABLE item_of_name AS SELECT name, item FROM named_item "
+        "WHERE name IS NOT NULL AND item IS NOT NULL GROUP BY name, item "
+        "QUALIFY row_number() OVER (PARTITION BY name ORDER BY count(*) DESC, item) = 1"
+    )
+    empty = database.count("named_item WHERE item IS NULL AND name IS NOT NULL")
+    found = database.count("named_item SEMI JOIN item_of_name USING (name) WHERE item IS NULL")
+    database.execute("DROP TABLE named_item")
+    if empty:
+        log.info(
+            "%s without %s: %s of them take the id of lines with the same name, others the name",
+            plural(empty, "line"),
+            printable(columns.item),
+            f"{found:,}",
+        )
+
+
+def texts_in_lines(
+    database: Database, tables: Sequence[InputTable], columns: Columns
+) -> dict[str, ItemTexts]:
     """Item -> what the lines say of it most often (among equals, the first by alphabet)."""
     if not (columns.name or columns.group or columns.category):
         return {}
     path = [f"k{i}" for i in range(len(columns.category))]
     fields = ", ".join(f"{name} VARCHAR" for name in ("item", "item_name", "item_group", *path))
-    connection.execute(f"CREATE TABLE item_text ({fields}, n BIGINT)")
+    database.execute(f"CREATE TABLE item_text ({fields}, n BIGINT)")
     for table in tables:
         select, parameters = clean_rows(table, columns)
-        rows = f"SELECT {_described(columns)}, count(*) FROM ({select}) WHERE status = 0 GROUP BY ALL"
-        with explained(table):
-            connection.execute(f"INSERT INTO item_text {rows}", parameters)
-    names, groups = (_most_frequent(connection, [f"item_{role}"]) for role in ("name", "group"))
-    paths, unknown = _most_frequent(connection, path) if path else {}, (None,) * len(path)
+        rows = f"SELECT {_described(columns)}, count(*) FROM ({select}) WHERE status = 0"
+        insert = f"INSERT INTO item_text {rows} GROUP BY ALL"
+        database.execute(insert, parameters, table)
+    names, groups = (_most_frequent(database, [f"item_{role}"]) for role in ("name", "group"))
+    paths, unknown = _most_frequent(database, path) if path else {}, (None,) * len(path)
     return {
-        item: ItemTexts(names.get(item, (None,))[0], groups.get(item, (None,))[0], paths.get(item, unknown))
+        item: ItemTexts(
+            names.get(item, (None,))[0], groups.get(item, (None,))[0], paths.get(item, unknown)
+        )
         for item in sorted({*names, *groups, *paths})
     }
 
@@ -197,22 +241,29 @@ def _described(columns: Columns) -> str:
     return ", ".join(["item", *singles, *(f"k{i}" for i in range(len(columns.category)))])
 
 
-def _most_frequent(connection: Any, names: Sequence[str]) -> dict[str, tuple[Any, ...]]:
-    chosen = ", ".join(names)
-    rows = connection.execute(
-        f"SELECT item, {chosen} FROM item_text WHERE coalesce({chosen}) IS NOT NULL GROUP BY item, {chosen} "
-        f"QUALIFY row_number() OVER (PARTITION BY item ORDER BY sum(n) DESC, {chosen}) = 1"
-    ).fetchall()
-    return {item: tuple(values) for item, *values in rows}
+def _most_frequent(database: Database, names: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    values = ", ".join(names)
+    rows = database.rows(
+        f"SELECT item, {values} FROM item_text WHERE coalesce({values}) IS NOT NULL "
+        f"GROUP BY item, {values} "
+        f"QUALIFY row_number() OVER (PARTITION BY item ORDER BY sum(n) DESC, {values}) = 1"
+    )
+    return {item: tuple(found) for item, *found in rows}
 
 
-def texts_in_catalogue(connection: Any, table: InputTable, columns: Columns, folder: Path) -> dict[str, ItemTexts]:
+def texts_in_catalogue(
+    database: Database, table: InputTable, columns: Columns
+) -> dict[str, ItemTexts]:
     """Item -> description from a catalogue file, in which an item stands once."""
     create = f"CREATE OR REPLACE TABLE catalogue AS SELECT DISTINCT {_described(columns)}"
-    table = load_whole(connection, table, columns, create, folder)
-    _refuse_twins(connection, table, columns)
-    rows = connection.execute("FROM catalogue").fetchall()
-    found = {item: ItemTexts(name, group, tuple(path)) for item, name, group, *path in rows if item is not None}
+    load_table(database, table, columns, create)
+    _refuse_twins(database, table, columns)
+    rows = database.rows("FROM catalogue")
+    found = {
+        item: ItemTexts(name, group, tuple(path))
+        for item, name, group, *path in rows
+        if item is not None
+    }
     if not found:
         raise bad_file(table.shown, f"has no rows: it must hold {CATALOGUE_ROWS}")
     if len(found) < len(rows):
@@ -220,27 +271,34 @@ def texts_in_catalogue(connection: Any, table: InputTable, columns: Columns, fol
     return found
 
 
-def load_whole(connection: Any, table: InputTable, columns: Columns, create: str, folder: Path) -> InputTable:
-    """Run `create` FROM the rows of a table in which every row must be a record; gives the table as it was read."""
-
-    def statement(table: InputTable) -> tuple[str, list[Any]]:
-        select, parameters = clean_rows(table, columns, rejects=table.csv is not None)
-        return f"{create} FROM ({select})", parameters
-
-    table, rejected = read_with_fallback(connection, table, statement, folder)
-    BadRows(0, hint="Fix it: no bad row is allowed in a table that describes others.").add(rejected)
-    return table
+def load_table(database: Database, table: InputTable, columns: Columns, create: str) -> None:
+    """Run `create` FROM the rows of a table in which every row must be a record."""
+    select, parameters = clean_rows(table, columns, rejects=table.csv is not None)
+    statement = f"{create} FROM ({select})"
+    database.execute(statement, parameters, table)
+    if bad := no_records(database, table):
+        hint = "Fix it: no bad row is allowed in a table that describes others."
+        raise bad[0].error(len(bad), hint)
 
 
-def _refuse_twins(connection: Any, table: InputTable, columns: Columns) -> None:
-    twin = connection.execute(
-        "SELECT item FROM catalogue WHERE item IS NOT NULL GROUP BY item HAVING count(*) > 1 ORDER BY item LIMIT 1"
-    ).fetchall()
+def _refuse_twins(database: Database, table: InputTable, columns: Columns) -> None:
+    twin = database.rows(
+        "SELECT item FROM catalogue WHERE item IS NOT NULL GROUP BY item HAVING count(*) > 1 "
+        "ORDER BY item LIMIT 1"
+    )
     if not twin:
         return
     item = str(twin[0][0])
     line = None
     if table.csv is not None:
-        line = lines_of(table.csv, [table.columns.index(columns.item)], [(item,), (item,)])[1][0]
-    trouble = f"item {printable(repr(item))} stands in the catalogue twice, with different names, groups or categories"
-    raise bad_file(table.shown, trouble, line=line, column=columns.item, hint="Keep one row per item.")
+        rows, parameters = clean_rows(table, columns, numbered=True)
+        query = f"SELECT {ROW} FROM ({rows}) WHERE item = ? ORDER BY ALL LIMIT 2"
+        number = database.rows(query, [*parameters, item], table)[1][0]
+        line = record_lines(table.csv, [number], [])[number][0]
+    trouble = (
+        f"item {printable(repr(item))} is in the catalogue twice, with different names, groups "
+        "or categories"
+    )
+    raise bad_file(
+        table.shown, trouble, line=line, column=columns.item, hint="Keep one row per item."
+    )

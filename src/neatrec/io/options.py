@@ -1,7 +1,8 @@
-"""`SourceOptions`: which column is what, which rows to leave out. The command line and TOML read this definition."""
+"""`SourceOptions`: roles of columns, rows to leave out; for Python, command line and TOML."""
 
 from __future__ import annotations
 
+import codecs
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -11,28 +12,39 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from neatrec.errors import InputError, ParameterError, SourceError, bad_file, did_you_mean, must_be, must_be_one_of
-from neatrec.io.addresses import is_address, is_address_as_path
+from neatrec.errors import (
+    InputError,
+    ParameterError,
+    SourceError,
+    bad_file,
+    did_you_mean,
+    must_be,
+    must_be_one_of,
+)
+from neatrec.io.addresses import holds_password, is_address, is_address_as_path
 from neatrec.text import parse_moment, printable
 
 if TYPE_CHECKING:
     from neatrec.data.baskets import Baskets
 
-COLUMNS, ROWS, PLACE = "Columns of SOURCE", "Rows of SOURCE", "Databases and addresses"
+COLUMNS = "Columns of SOURCE (default: by usual names; none: not read)"
+ROWS, PLACE = "Rows of SOURCE", "Databases"
 
 
 class OptionInfo(NamedTuple):
-    """What a field of `SourceOptions` carries for the command line, TOML and the check of its value."""
+    """A field of `SourceOptions` for the command line, TOML and the check of its value."""
 
     help: str
     metavar: str
     kind: str
-    """"text", "columns" (one or more names), "file", "query", "flag" or "limit" (a number or a share)."""
+    """"text", "columns" (one or more names), "file", "query", "flag" or "limit"."""
     panel: str | None
     """The heading in `--help`; None: not on the command line."""
 
 
-def option(help: str, metavar: str = "COLUMN", kind: str = "text", panel: str | None = COLUMNS) -> Any:
+def option(
+    help: str, metavar: str = "COLUMN", kind: str = "text", panel: str | None = COLUMNS
+) -> Any:
     """A field of `SourceOptions`."""
     default: Any = {"columns": (), "flag": False}.get(kind)
     return field(default=default, metadata={"info": OptionInfo(help, metavar, kind, panel)})
@@ -40,90 +52,90 @@ def option(help: str, metavar: str = "COLUMN", kind: str = "text", panel: str | 
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What a table of basket lines means. Columns that are not named are not read."""
+    """The meaning of a table of basket lines.
 
-    basket: str | None = option("Take this column for the order, receipt or transaction of a line.")
-    item: str | None = option("Take this column for the item of a line.")
+    Roles that are not named are taken from usual names of columns; `none` leaves a role out.
+    """
+
+    basket: str | None = option("Column of the order, receipt or transaction.")
+    item: str | None = option("Column of the item.")
     user: str | None = option(
-        "Take this column for the customer; a basket without one counts as a customer of its own."
+        "Column of the customer; a basket without one counts as a customer of its own."
     )
-    position: str | None = option(
-        "Take this column for the order in which lines went into the cart: a number that rises. Default: order not "
-        "known."
-    )
-    time: str | None = option(
-        "Take this column for when the basket was bought: ISO 8601, 31.01.2024, or a count since 1970."
-    )
-    time_of_day: str | None = option("Take this column for the time of day, where --time holds dates alone.")
+    position: str | None = option("Column of the position in the cart, a rising number.")
+    time: str | None = option("Column of the time: ISO 8601, 31.01.2024, or a count since 1970.")
+    time_of_day: str | None = option("Column of the time of day, where --time holds dates alone.")
     time_format: str | None = option(
-        "Read times that are written so, in the signs of strptime, such as %d.%m.%Y %H:%M.", "FORMAT"
+        "Format of the times, as of strptime, such as %d.%m.%Y %H:%M.",
+        "FORMAT",
     )
-    name: str | None = option("Take this column for the item's name; in the lines or in the catalogue.")
+    name: str | None = option("Column of the item's name, in the lines or in the catalogue.")
     category: tuple[str, ...] = option(
-        "Take this column for the item's category, in the lines or in the catalogue; give it again for each deeper "
-        "level.",
+        "Column of the item's category, in the lines or in the catalogue; repeatable for deeper "
+        "levels.",
         kind="columns",
     )
-    group: str | None = option("Count items with the same value of this column as one item: variants of one product.")
-    quantity: str | None = option("Leave out lines with a quantity of zero or less in this column: they are returns.")
-    attributes: tuple[str, ...] = option("Columns that describe the whole basket.", kind="columns", panel=None)
+    group: str | None = option("Column of the product, whose variants count as one item.")
+    quantity: str | None = option(
+        "Column of the quantity; lines of zero or less are returns and left out."
+    )
+    attributes: tuple[str, ...] = option(
+        "Columns that describe the whole basket.", kind="columns", panel=None
+    )
     catalog: Any = option(
-        "Read items, bought or not, from this file (in Python also a data frame): one row per item.",
+        "File of the items, bought or not, one row per item (in Python also a data frame).",
         "FILE",
         kind="file",
     )
     catalog_item: str | None = option(
-        "Take this column of the catalogue for the item, if its name differs from that in the lines."
+        "Column of the item in the catalogue, if named differently there."
     )
-    since: str | None = option("Leave out baskets before this date.", "DATE", panel=ROWS)
-    until: str | None = option("Leave out baskets from this date on.", "DATE", panel=ROWS)
+    since: str | None = option("Date of the first baskets.", "DATE", panel=ROWS)
+    until: str | None = option("Date from which baskets are left out.", "DATE", panel=ROWS)
     exclude_items: Path | None = option(
-        "Leave out the items whose ids stand in this text file, one per line.", "FILE", "file", ROWS
+        "Text file of item ids to leave out, one per line.", "FILE", "file", ROWS
     )
-    exclude_item: tuple[str, ...] = option("Leave out the item with this id; may be repeated.", "ID", "columns", ROWS)
+    exclude_item: tuple[str, ...] = option(
+        "Id of an item to leave out; repeatable.", "ID", "columns", ROWS
+    )
     max_bad_rows: str | int | None = option(
-        "Allow so many unreadable rows: a number or a share. Default: none.", "N|%", "limit", ROWS
+        "Number or share of unreadable rows that is accepted. Default: none.", "N|%", "limit", ROWS
     )
     rejects: Path | None = option(
-        "Write unreadable rows into this file. Default: named after the source.", "FILE", "file", ROWS
+        "File for unreadable rows. Default: named after the source.",
+        "FILE",
+        "file",
+        ROWS,
     )
     basket_per_line: bool = option(
-        "Read each line of the file as one basket, a list of its items; there is no header.", "", "flag", ROWS
+        "One basket per line, a list of its items, without a header.",
+        "",
+        "flag",
+        ROWS,
     )
     delimiter: str | None = option(
-        "Split the fields of CSV at this character. Default: taken from the header.", "CHARACTER", panel=ROWS
+        "Separator of CSV. Default: that of the header.",
+        "CHARACTER",
+        panel=ROWS,
     )
     encoding: str | None = option(
-        "Decode CSV by this encoding. Default: UTF-8, or what a byte order mark says.", "NAME", panel=ROWS
+        "Encoding of CSV. Default: that of the byte order mark, UTF-8, or Windows-1252.",
+        "NAME",
+        panel=ROWS,
     )
     query: str | Path | None = option(
-        "Read what the SELECT in this file gives (in Python also the text of one), from a database.",
+        "File with a SELECT for a database (in Python also its text).",
         "FILE.sql",
         "query",
         PLACE,
     )
-    table: str | None = option("Read this table or view of a database. Default: the only one.", "NAME", panel=PLACE)
-    allow_remote: bool = option("Download SOURCE from its https:// or s3:// address.", "", "flag", PLACE)
+    table: str | None = option(
+        "Table or view of a database. Default: the only one.", "NAME", panel=PLACE
+    )
 
     def __post_init__(self) -> None:
         for name, info in option_infos().items():
-            value = getattr(self, name)
-            if info.kind == "text" and not isinstance(value, str | None):
-                raise must_be(name, "text", value)
-            if info.kind == "flag" and not isinstance(value, bool | None):
-                raise must_be(name, "true or false", value)
-            if info.kind in ("file", "query") and isinstance(value, str | Path):
-                if is_address_as_path(str(value)):  # not repeated: it may hold a password
-                    raise ParameterError(f"`{name}` must be a file on this machine, not an address", argument=name)
-                if info.kind == "file" or str(value).endswith(".sql"):
-                    object.__setattr__(self, name, Path(value))
-            if info.kind == "columns":
-                several = isinstance(value, Iterable | None) and not isinstance(value, str | Mapping)
-                columns = tuple(value or ()) if several else (value,)
-                object.__setattr__(self, name, columns)
-                if not all(isinstance(column, str) for column in columns) or len(set(columns)) != len(columns):
-                    what = "ids" if info.metavar == "ID" else "names of columns"
-                    raise must_be(name, f"{what} that differ", columns)
+            object.__setattr__(self, name, _checked(name, info, getattr(self, name)))
         if self.query is not None and self.table is not None:
             raise must_be("table", "left out where `query` says what to read", self.table)
         if self.max_bad_rows is not None:
@@ -152,7 +164,32 @@ class SourceOptions:
         """The options that are not at their defaults."""
         values = {f.name: (getattr(self, f.name), f.default) for f in fields(self)}
         # a catalogue may be a data frame, which compares element by element
-        return {n: v for n, (v, default) in values.items() if (v is not None if n == "catalog" else v != default)}
+        return {
+            n: v
+            for n, (v, default) in values.items()
+            if (v is not None if n == "catalog" else v != default)
+        }
+
+
+def _checked(name: str, info: OptionInfo, value: Any) -> Any:
+    """The value of an option: names of columns as a tuple, names of files as a path."""
+    if info.kind == "text" and not isinstance(value, str | None):
+        raise must_be(name, "text", value)
+    if info.kind == "flag" and not isinstance(value, bool | None):
+        raise must_be(name, "true or false", value)
+    if info.kind in ("file", "query") and isinstance(value, str | Path):
+        if is_address_as_path(str(value)) or holds_password(str(value)):  # not repeated
+            message = f"`{name}` must be a file on this machine, not an address"
+            raise ParameterError(message, argument=name)
+        return Path(value) if info.kind == "file" or str(value).endswith(".sql") else value
+    if info.kind == "columns":
+        is_one = isinstance(value, str | Mapping) or not isinstance(value, Iterable | None)
+        columns = (value,) if is_one else tuple(value or ())
+        if not all(isinstance(each, str) for each in columns) or len(set(columns)) < len(columns):
+            what = "ids" if info.metavar == "ID" else "names of columns"
+            raise must_be(name, f"{what} that differ", columns)
+        return columns
+    return value
 
 
 @cache
@@ -162,7 +199,7 @@ def option_infos() -> dict[str, OptionInfo]:
 
 
 def options_from(options: SourceOptions | None, columns: dict[str, Any]) -> SourceOptions:
-    """`options` with keyword arguments laid over them; an unknown keyword is an error with a suggestion."""
+    """`options` with keyword arguments laid over them; an unknown keyword is an error."""
     known = list(option_infos())
     for name in columns:
         if name not in known:
@@ -197,30 +234,31 @@ def bad_rows_allowed(limit: str | int, rows: int) -> int:
 def _check_time_format(text: str) -> None:
     noon = datetime(2024, 1, 31, 12, tzinfo=UTC)
     try:
-        whole = datetime.strptime(noon.strftime(text), text).date() == noon.date()
+        is_date = datetime.strptime(noon.strftime(text), text).date() == noon.date()
     except ValueError:
-        whole = False
-    if not whole:
-        raise must_be("time_format", "the signs of a whole date, such as %d.%m.%Y %H:%M or %m/%d/%y", text)
+        is_date = False
+    if not is_date:
+        wanted = "the signs of a whole date, such as %d.%m.%Y %H:%M or %m/%d/%y"
+        raise must_be("time_format", wanted, text)
 
 
 def _check_encoding(name: str) -> None:
-    import codecs
-
     try:
         codecs.lookup(name)
         "".encode(name)
-    except (LookupError, ValueError) as error:  # a codec may also refuse all text, or its name hold a NUL
-        raise must_be("encoding", "a text encoding such as utf-8, utf-16 or latin-1", name) from error
+    except (LookupError, ValueError) as error:  # a codec may refuse all text, or its name hold NUL
+        wanted = "a text encoding such as utf-8, utf-16 or latin-1"
+        raise must_be("encoding", wanted, name) from error
 
 
 def refuse_options(source: str, options: SourceOptions, allowed: tuple[str, ...]) -> None:
     """An option that this source cannot honour is an error, not ignored."""
+    flags = ["strata" if name == "attributes" else name.replace("_", "-") for name in allowed]
+    hint = f"It takes only {', '.join(f'--{flag}' for flag in flags)}."
     for name in options.given():
         if name not in allowed:
-            flags = [f"--{'strata' if each == 'attributes' else each.replace('_', '-')}" for each in allowed]
             trouble = f"knows its own columns: `{name}` does not apply"
-            raise bad_file(source, trouble, argument=name, hint=f"It takes only {', '.join(flags)}.")
+            raise bad_file(source, trouble, argument=name, hint=hint)
 
 
 def require_attributes(source: str, options: SourceOptions, baskets: Baskets) -> None:
@@ -229,7 +267,8 @@ def require_attributes(source: str, options: SourceOptions, baskets: Baskets) ->
         if name not in baskets.attributes:
             found = ", ".join(baskets.attributes) or "none"
             raise SourceError(
-                f"{printable(source)} has no attribute {printable(repr(name))}; it has: {found}", column=name
+                f"{printable(source)} has no attribute {printable(repr(name))}; it has: {found}",
+                column=name,
             )
 
 
@@ -243,14 +282,9 @@ def is_keyword_source(source: str) -> bool:
 
 def read_source_toml(path: str | Path) -> tuple[str, SourceOptions]:
     """The source and the options of a `source.toml`; its paths are relative to the file."""
-    path, keys = Path(path), ["source", *option_infos()]
-    table = read_toml(path)
+    path, table = Path(path), read_toml(Path(path))
     for key in ["source", *table]:
-        trouble = "is not a key of source.toml" if key not in keys else "is missing" if key not in table else None
-        if trouble or not isinstance(table["source"], str):
-            hint = did_you_mean(key, keys, f"It may hold {', '.join(keys)}.")
-            hint = 'Such as: source = "orders.csv"' if key == "source" else hint
-            raise bad_file(path, f"has a wrong key {printable(repr(key))}: {trouble or 'must be text'}", hint=hint)
+        _check_key(path, table, key)
     source, folder = table.pop("source"), path.parent
     if not is_keyword_source(source) and not is_address(source):
         source = str(folder / source)
@@ -260,11 +294,31 @@ def read_source_toml(path: str | Path) -> tuple[str, SourceOptions]:
                 if not isinstance(value, str):
                     raise must_be(name, "the name of a file", value)
                 table[name] = folder / value
-            elif name in ("since", "until") and isinstance(value, date):  # TOML has dates of its own
+            elif name in ("since", "until") and isinstance(value, date):  # a date of TOML
                 table[name] = value.isoformat()
         return source, SourceOptions(**table)
     except InputError as error:
-        raise SourceError(f"{printable(path)}: {error.message}", file=str(path), hint=error.hint) from error
+        message = f"{printable(path)}: {error.message}"
+        raise SourceError(message, file=str(path), hint=error.hint) from error
+
+
+def _check_key(path: Path, table: Mapping[str, Any], key: str) -> None:
+    """An error for a key of a `source.toml` that is unknown, missing or of another type."""
+    known = ["source", *option_infos()]
+    if key not in known:
+        trouble = "is not a key of source.toml"
+    elif key not in table:
+        trouble = "is missing"
+    elif not isinstance(table["source"], str):
+        trouble = "must be text"
+    else:
+        return
+    hint = did_you_mean(key, known, f"It may hold {', '.join(known)}.")
+    raise bad_file(
+        path,
+        f"has a wrong key {printable(repr(key))}: {trouble}",
+        hint='Such as: source = "orders.csv"' if key == "source" else hint,
+    )
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -272,6 +326,8 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise SourceError(f"cannot read {printable(path)}: {error.strerror}", file=str(path)) from error
+        raise SourceError(
+            f"cannot read {printable(path)}: {error.strerror}", file=str(path)
+        ) from error
     except ValueError as error:  # no TOML, no UTF-8, or a NUL in the path
         raise bad_file(path, f"is not TOML: {printable(error)}") from error

@@ -4,78 +4,141 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from neatrec.errors import must_be
-from neatrec.io.addresses import DATABASE_FILES, holds_password, is_address, parse_address, password_refused
-from neatrec.io.options import SourceOptions, options_from, read_source_toml, refuse_options, require_attributes
+from neatrec.io.addresses import (
+    READABLE,
+    holds_password,
+    is_address,
+    parse_address,
+    password_refused,
+)
+from neatrec.io.options import (
+    SourceOptions,
+    options_from,
+    read_source_toml,
+    refuse_options,
+    require_attributes,
+)
 from neatrec.text import plural
 
 if TYPE_CHECKING:
     from neatrec.data.baskets import Baskets
-    from neatrec.io.assemble import BasketSink, Taken
     from neatrec.simulator import PlantedTruth, Supermarket
 
 log = logging.getLogger(__name__)
 
 
 def read_baskets(source: Any, options: SourceOptions | None = None, **columns: Any) -> Baskets:
-    """The baskets of `source`, sorted and checked, with what was left out counted in `dropped`.
+    """Read the baskets of `source`, sorted and checked; `dropped` counts what was left out.
 
-    `source` is a file, folder or glob of CSV, Parquet, JSON lines (each also packed with gzip) or Arrow; a DuckDB or
-    SQLite file; the address of a database; a folder that `neatrec import` or `Baskets.save` wrote; an Instacart-layout
-    folder; a `source.toml`; "supermarket[:key=value,...]"; "complete-journey"; or any data frame that speaks Arrow
-    (pandas, polars, pyarrow). `columns` are `SourceOptions` by name.
+    Parameters
+    ----------
+    source
+        A file, folder or glob of CSV, Parquet, JSON lines (each also gzipped) or Arrow; the address
+        of a PostgreSQL database; a folder that `neatrec import` or `Baskets.save` wrote; an
+        Instacart-layout folder; a `source.toml`; "supermarket[:key=value,...]"; "complete-journey";
+        or any data frame that supports Arrow (pandas, polars, pyarrow).
+    options
+        Columns and rules of the source.
+    **columns
+        Fields of `SourceOptions` by name.
 
+    Examples
+    --------
     >>> import pyarrow as pa
     >>> read_baskets(pa.table({"order_id": [1, 1, 2], "sku": ["tea", "milk", "tea"]}))
     <Baskets 2 baskets, 3 lines, 2 items, unordered>
     """
-    chosen = options_from(options, columns)
-    if not isinstance(source, str | os.PathLike):
-        from neatrec.io.assemble import IN_MEMORY
-        from neatrec.io.tabular import read_frame
+    return _read(source, options_from(options, columns))
 
-        return read_frame(source, chosen, IN_MEMORY)
-    path = os.fspath(source)
-    if isinstance(path, bytes):
-        path = os.fsdecode(path)
-    return read_named(*resolve_options(path, chosen))
+
+def _read(source: Any, options: SourceOptions, *, for_pairs: bool = False) -> Baskets:
+    """The baskets of any source; with `for_pairs` an error where no basket holds two items."""
+    from neatrec.io.source import open_source
+
+    if isinstance(source, str | os.PathLike):
+        source, options = resolve_options(os.fsdecode(source), options)
+        if is_supermarket(source):
+            return read_supermarket(source, options).baskets
+        if is_saved(source):
+            return _load_saved(source, options)
+    with open_source(source, options) as lines:
+        baskets = lines.baskets()
+        if for_pairs:
+            lines.require_pairs(baskets)
+    require_attributes(baskets.source, options, baskets)
+    return baskets
+
+
+def _load_saved(source: str, options: SourceOptions) -> Baskets:
+    from neatrec.data.baskets import Baskets
+
+    refuse_options(source, options, allowed=("attributes",))
+    baskets = Baskets.load(source)
+    require_attributes(source, options, baskets)
+    return baskets
 
 
 def as_baskets(
-    orders: Any, items: Sequence[str] | None = None, columns: Mapping[str, Any] = MappingProxyType({})
+    orders: Any,
+    items: Sequence[str] | None = None,
+    columns: Mapping[str, Any] = MappingProxyType({}),
 ) -> Baskets:
-    """The baskets of anything that `neatrec.fit` takes: what `read_baskets` reads, lists of items, or a sparse matrix
-    with the names of its columns in `items`."""
+    """The baskets of anything that `neatrec.fit` takes.
+
+    That is what `read_baskets` reads, lists of items, or a sparse matrix with the names of its
+    columns in `items`.
+    """
     from neatrec.data.baskets import Baskets
 
     is_matrix, is_lists = hasattr(orders, "tocsr"), isinstance(orders, list | tuple)
     if items is not None and not is_matrix:
         raise must_be("items", "given with a sparse matrix", items)
     if columns and (is_matrix or is_lists or isinstance(orders, Baskets)):
-        raise must_be(next(iter(columns)), "given with a table of orders, which has columns", type(orders).__name__)
+        raise must_be(
+            next(iter(columns)),
+            "given with a table of orders, which has columns",
+            type(orders).__name__,
+        )
     if isinstance(orders, Baskets):
         return orders
     if is_matrix:
         return _from_matrix(orders.tocsr(copy=True), items)
     if is_lists:
-        if not orders:
-            raise must_be("orders", "at least one basket", orders)
-        for number, basket in enumerate(orders):
-            if isinstance(basket, str) or not isinstance(basket, Sequence | set | frozenset):
-                raise must_be(f"orders[{number}]", "a list of items", basket, hint="One list per basket.")
-            if any(item is None or item != item for item in basket):  # None, NaN: `str` would make an item of it
-                raise must_be(f"orders[{number}]", "without missing items", basket, hint="Leave them out.")
-        return Baskets.from_lists([list(dict.fromkeys(map(str, basket))) for basket in orders], ordered=False)
+        return _from_lists(orders)
     if hasattr(orders, "collect") and hasattr(orders, "lazy"):  # a polars LazyFrame
         orders = orders.collect()
     elif hasattr(orders, "to_arrow_table"):  # a DuckDB relation
         orders = orders.to_arrow_table()
-    return read_baskets(orders, **columns)
+    return _read(orders, options_from(None, dict(columns)), for_pairs=True)
+
+
+def _from_lists(orders: Sequence[Any]) -> Baskets:
+    from neatrec.data.baskets import Baskets
+
+    if not orders:
+        raise must_be("orders", "at least one basket", orders)
+    for number, basket in enumerate(orders):
+        what = f"orders[{number}]"
+        if isinstance(basket, str) or not isinstance(basket, Sequence | set | frozenset):
+            raise must_be(what, "a list of items", basket, hint="One list per basket.")
+        # None, NaN: `str` would make an item of it
+        if any(item is None or item != item for item in basket):
+            raise must_be(what, "without missing items", basket, hint="Leave them out.")
+    lists = [list(dict.fromkeys(map(str, basket))) for basket in orders]
+    baskets = Baskets.from_lists(lists, ordered=False)
+    are_integers = all(_is_integer(item) for basket in orders for item in basket)
+    return replace(baskets, catalog=replace(baskets.catalog, integer_ids=are_integers))
+
+
+def _is_integer(item: object) -> bool:
+    return isinstance(item, Integral) and not isinstance(item, bool)
 
 
 def _from_matrix(matrix: Any, items: Sequence[str] | None) -> Baskets:
@@ -88,9 +151,12 @@ def _from_matrix(matrix: Any, items: Sequence[str] | None) -> Baskets:
         raise must_be("items", f"{matrix.shape[1]:,} names, one per column of the matrix", items)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
-    catalog = Catalog.from_ids(list(map(str, items)))
+    are_integers = all(map(_is_integer, items))
+    catalog = replace(Catalog.from_ids(list(map(str, items))), integer_ids=are_integers)
     ids = pa.array([str(number) for number in range(matrix.shape[0])], pa.large_string())
-    return Baskets(catalog=catalog, items=matrix.indices, offsets=matrix.indptr, ids=ids, ordered=False)
+    return Baskets(
+        catalog=catalog, items=matrix.indices, offsets=matrix.indptr, ids=ids, ordered=False
+    )
 
 
 def resolve_options(source: str, options: SourceOptions) -> tuple[str, SourceOptions]:
@@ -101,50 +167,18 @@ def resolve_options(source: str, options: SourceOptions) -> tuple[str, SourceOpt
     if source.endswith(".toml") and not is_address(source):
         source, from_file = read_source_toml(source)
         options = replace(from_file, **options.given())
-    if not is_address(source) and holds_password(source) and not os.path.exists(source):
-        raise password_refused("SOURCE")
-    if is_address(source) and (address := parse_address(source)).scheme in DATABASE_FILES:
-        source = address.shown.removeprefix(f"{address.scheme}:///")
-    return source, options
-
-
-def read_named(source: str, options: SourceOptions) -> Baskets:
-    """The baskets of a source that is no `source.toml`."""
-    from neatrec.io.assemble import IN_MEMORY
-
-    baskets = take_source(source, options, IN_MEMORY, lambda baskets: baskets)
-    require_attributes(source, options, baskets)
-    return baskets
-
-
-def take_source(
-    source: str, options: SourceOptions, sink: BasketSink[Taken], take_baskets: Callable[[Baskets], Taken]
-) -> Taken:
-    """What `sink` makes of lines in files or a database, or `take_baskets` of baskets that are simulated or saved."""
-    from neatrec.data.baskets import Baskets
-    from neatrec.io.basket_store import is_store, take_store
-    from neatrec.io.datasets import JOURNEY, is_instacart, take_instacart, take_journey
-    from neatrec.io.tabular import read_tables
-
-    if is_supermarket(source):
-        return take_baskets(read_supermarket(source, options).baskets)
-    if is_saved(source):
-        refuse_options(source, options, allowed=("attributes",))
-        baskets = Baskets.load(source)
-        require_attributes(source, options, baskets)
-        return take_baskets(baskets)
     if is_address(source):
-        return read_tables(source, options, sink)
-    if source.split(":", 1)[0] == JOURNEY:
-        return take_journey(source, options, sink)
-    if is_store(source):
-        return take_store(source, options, sink)
-    return take_instacart(source, options, sink) if is_instacart(source) else read_tables(source, options, sink)
+        parse_address(source, READABLE)
+    elif holds_password(source) and not os.path.exists(source):
+        raise password_refused("SOURCE")
+    return source, options
 
 
 def is_saved(source: str) -> bool:
     """Whether `Baskets.save` wrote the folder `source`."""
-    return all(os.path.isfile(os.path.join(source, name)) for name in ("baskets.parquet", "baskets.json"))
+    return all(
+        os.path.isfile(os.path.join(source, name)) for name in ("baskets.parquet", "baskets.json")
+    )
 
 
 def is_supermarket(source: str) -> bool:
@@ -172,9 +206,12 @@ class LoadedSource:
 
 def load(source: str, options: SourceOptions) -> LoadedSource:
     """The baskets of SOURCE with what was left out in the log."""
-    source, options = resolve_options(source, options)
-    market = read_supermarket(source, options) if is_supermarket(source) else None
-    loaded = LoadedSource(market.baskets, market.truth) if market else LoadedSource(read_named(source, options))
+    named, settled = resolve_options(source, options)
+    if is_supermarket(named):
+        market = read_supermarket(named, settled)
+        loaded = LoadedSource(market.baskets, market.truth)
+    else:
+        loaded = LoadedSource(_read(source, options, for_pairs=True))
     log_summary(loaded.baskets)
     return loaded
 

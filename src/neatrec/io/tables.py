@@ -1,6 +1,7 @@
-"""`InputTable`: a CSV, Parquet file or data frame the database can scan, with its columns known.
+"""`InputTable`: a CSV, Parquet file or data frame that the database can scan, its columns known.
 
-What comes in another form (rows of a database, Arrow, JSON) is written as Parquet first: it is scanned several times.
+Rows in another form (of a server, Arrow, JSON) become Parquet first: they are scanned several
+times.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,23 +16,28 @@ from uuid import uuid4
 
 from neatrec.errors import SourceError, bad_file, must_be, writing
 from neatrec.io.csv_text import CsvText, prepare_csv
-from neatrec.io.files import DATABASE_KINDS, SourceFile, unreadable
+from neatrec.io.database import TMPDIR, Database, plain_words
+from neatrec.io.files import SourceFile, unreadable
 from neatrec.io.options import SourceOptions
 from neatrec.text import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+
 MAX_LINE = 16_000_000
-TMPDIR = "TMPDIR says where temporary files go."
-ROW = '"neatrec: number of the row"'  # in SQL; tables may have columns called row_number and the like
+ROW = '"neatrec: number of the row"'
+"""In SQL; tables may have columns called row_number and the like."""
+DATA_FRAME = "the data frame"
+"""How errors call a table that is no file."""
 KINDS = {
     "text": re.compile(r"VARCHAR|ENUM\(.*|JSON", re.DOTALL),
     "float": re.compile("FLOAT|DOUBLE"),
     "decimal": re.compile(r"DECIMAL\(\d+,\s*[1-9]\d*\)"),
     "moment": re.compile("DATE|TIMESTAMP.*"),
+    "integer": re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?"),
     # "NULL": a column with nothing in it
-    "other": re.compile(r'U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DECIMAL\(\d+,\s*0\)|UUID|BOOLEAN|TIME|"NULL"'),
+    "other": re.compile(r'DECIMAL\(\d+,\s*0\)|UUID|BOOLEAN|TIME|"NULL"'),
 }
 """Types of DuckDB whose values can be ids: anything but bytes, lists and the like."""
 
@@ -74,23 +79,16 @@ class SqlColumn:
 
 @dataclass(frozen=True)
 class InputTable:
-    """Something with rows: where it is, what to call it, what its columns are called."""
+    """Something with rows: its name for messages, its columns, where it is."""
 
     shown: str
     columns: tuple[str, ...]
     csv: CsvText | None = None
     parquet: Path | None = None
-    frame: Any = None
-    """An Arrow table whose columns are called c0, c1, ..."""
-    relation: str = "frame"
-    """What the frame is called in the database."""
+    relation: str | None = None
+    """The name of a data frame in the database."""
     types: tuple[SqlColumn, ...] = ()
-    """Names in SQL and types, by position; known once a database is open."""
-
-    @property
-    def path(self) -> Path | None:
-        """Its file; None for a frame."""
-        return self.csv.path if self.csv else self.parquet
+    """Names in SQL and types, by position."""
 
     def column(self, name: str) -> SqlColumn:
         return self.types[self.columns.index(name)]
@@ -98,37 +96,50 @@ class InputTable:
     def scan(self, *, rejects: bool = False, numbered: bool = False) -> tuple[str, list[Any]]:
         """What stands after FROM, and its parameters.
 
-        With `rejects` rows that are no CSV records are set aside in the table `rejected`, otherwise passed over.
-        With `numbered` there is a column `ROW`, counted from 1 (not for CSV: records may span lines).
+        With `rejects` rows that are no CSV records are set aside in the table `rejected`, otherwise
+        passed over. With `numbered` there is a column `ROW`, counted from 1 without them.
         """
+        scan, parameters = str(self.relation), list[Any]()
         if self.csv is not None:
-            aside = ", rejects_table = 'rejected', rejects_scan = 'rejected_scan', rejects_limit = 0"
-            keep = f", store_rejects = true{aside}" if rejects else ", ignore_errors = true"
-            names = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(len(self.columns)))
-            options = (
-                "auto_detect = false, header = false, strict_mode = true, null_padding = false, quote = '\"', "
-                f"max_line_size = {MAX_LINE}, buffer_size = {2 * MAX_LINE}, columns = {{{names}}}"
-            )
-            parameters = [str(self.csv.path), self.csv.delimiter, self.csv.escape, self.csv.skip]
-            return f"read_csv(?, delim = ?, escape = ?, skip = ?, {options}{keep})", parameters
-        if self.parquet is not None:
+            scan, parameters = _csv_scan(self.csv, len(self.columns), rejects)
+        elif self.parquet is not None:
             scan, parameters = "read_parquet(?, binary_as_string = true)", [str(self.parquet)]
-        else:
-            scan, parameters = self.relation, []
-        # rows are counted as they come, which is the order of the file
-        return (f"(SELECT *, row_number() OVER () AS {ROW} FROM {scan})" if numbered else scan), parameters
+        if numbered:  # rows are counted as they come, which is the order of the file
+            scan = f"(SELECT *, row_number() OVER () AS {ROW} FROM {scan})"
+        return scan, parameters
+
+
+def _csv_scan(csv: CsvText, columns: int, rejects: bool) -> tuple[str, list[Any]]:
+    """Every option is given: DuckDB has nothing to guess."""
+    aside = "rejects_table = 'rejected', rejects_scan = 'rejected_scan', rejects_limit = 0"
+    keep = f"store_rejects = true, {aside}" if rejects else "ignore_errors = true"
+    names = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(columns))
+    options = (
+        "auto_detect = false, header = false, strict_mode = true, null_padding = false, "
+        f"quote = '\"', escape = '\"', max_line_size = {MAX_LINE}, buffer_size = {2 * MAX_LINE}, "
+        f"columns = {{{names}}}, {keep}"
+    )
+    parameters = [str(csv.path), csv.delimiter, csv.skip]
+    return f"read_csv(?, delim = ?, skip = ?, {options})", parameters
 
 
 def open_table(
-    file: SourceFile, folder: Path, options: SourceOptions | None = None, wanted: Collection[str] = ()
+    database: Database,
+    file: SourceFile,
+    options: SourceOptions | None = None,
+    wanted: Collection[str] = (),
 ) -> InputTable | None:
     """The table in `file`, or None when the file is empty."""
     options = options or SourceOptions()
-    if file.kind in DATABASE_KINDS:
-        from neatrec.io.databases import read_database
-
-        return read_database(file, folder, options)
     refuse_selection(file.shown, options)
+    table = _table_in(database, file, options, wanted)
+    return None if table is None else described(database, table)
+
+
+def _table_in(
+    database: Database, file: SourceFile, options: SourceOptions, wanted: Collection[str]
+) -> InputTable | None:
+    folder = database.folder
     if file.kind == "empty":
         return None
     if file.kind == "parquet":
@@ -138,8 +149,10 @@ def open_table(
     if file.kind == "json":
         from neatrec.io.json_lines import json_table
 
-        return json_table(file, folder)
-    text = prepare_csv(file, folder, delimiter=options.delimiter, encoding=options.encoding, wanted=wanted)
+        return json_table(database, file)
+    text = prepare_csv(
+        file, folder, delimiter=options.delimiter, encoding=options.encoding, wanted=wanted
+    )
     if text is None:
         return None
     text = replace(text, path=plain_path(text.path, folder))
@@ -147,43 +160,59 @@ def open_table(
 
 
 def open_filled(
+    database: Database,
     file: SourceFile,
-    folder: Path,
     options: SourceOptions | None = None,
     wanted: Collection[str] = (),
     what: str = "rows of a table",
 ) -> InputTable:
     """As `open_table`; an empty file is an error: it must have rows of `what`."""
-    table = open_table(file, folder, options, wanted)
+    table = open_table(database, file, options, wanted)
     if table is None:
         raise bad_file(file.shown, f"is empty: it must hold {what}")
     return table
+
+
+def described(database: Database, table: InputTable) -> InputTable:
+    """`table` with the SQL name and type of each column."""
+    scan, parameters = table.scan()
+    rows = database.rows(f"DESCRIBE SELECT * FROM {scan}", parameters, table)
+    return replace(table, types=tuple(SqlColumn(name, kind) for name, kind, *_ in rows))
 
 
 def refuse_selection(shown: str, options: SourceOptions) -> None:
     """An error for `query` and `table` where there is no database."""
     for name in ("query", "table"):
         if (value := getattr(options, name)) is not None:
-            raise must_be(name, f"given with a database, which {printable(shown)} is not", str(value))
+            wanted = f"given with a database, which {printable(shown)} is not"
+            raise must_be(name, wanted, str(value))
 
 
 def spooled(shown: str, reader: pa.RecordBatchReader, folder: Path) -> tuple[int, InputTable]:
-    """The number of rows, and the rows as a Parquet file in `folder`; what `reader` raises must be an error of ours."""
+    """The number of rows, and the rows as a Parquet file in `folder`.
+
+    What `reader` raises must be an error of ours.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    # what a driver knows more of a type than Arrow does is not needed, but for UUIDs, whose bytes are no text
+    # what a driver knows more of a type than Arrow does is not needed, but for the bytes of UUIDs
     plain = {
         i: field.type.storage_type
         for i, field in enumerate(reader.schema)
         if isinstance(field.type, pa.BaseExtensionType) and field.type != pa.uuid()
     }
-    schema = pa.schema([field.with_type(plain.get(i, field.type)) for i, field in enumerate(reader.schema)])
+    schema = pa.schema(
+        [field.with_type(plain.get(i, field.type)) for i, field in enumerate(reader.schema)]
+    )
     target, rows = folder / f"rows-{uuid4().hex}.parquet", 0
     try:
         with writing("into", folder, TMPDIR), pq.ParquetWriter(target, schema) as writer:
             for batch in reader:
-                columns = [column.storage if i in plain else column for i, column in enumerate(batch.columns)]
+                columns = [
+                    column.storage if i in plain else column
+                    for i, column in enumerate(batch.columns)
+                ]
                 writer.write_batch(pa.record_batch(columns, schema=schema))
                 rows += batch.num_rows
     except pa.ArrowException as error:
@@ -195,64 +224,82 @@ def spooled(shown: str, reader: pa.RecordBatchReader, folder: Path) -> tuple[int
 
 
 def _arrow_table(file: SourceFile, folder: Path) -> InputTable:
+    """The rows of an Arrow file: read, not mapped, because a damaged file may end anywhere."""
     import pyarrow as pa
 
-    @contextmanager
-    def explained() -> Iterator[None]:
-        try:
-            yield
-        except (pa.ArrowException, OSError) as error:
-            raise _damaged(file, "Arrow", error) from error
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        with explained():
-            if is_file:
-                yield from (opened.get_batch(i) for i in range(opened.num_record_batches))
-            else:
-                yield from opened
-
-    with explained():
-        source = pa.memory_map(str(file.path))
-        is_file = source.read(6) == b"ARROW1"
-        source.seek(0)
-        opened = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
-    with source:
-        return spooled(file.shown, pa.RecordBatchReader.from_batches(opened.schema, batches()), folder)[1]
+    try:
+        source = pa.OSFile(str(file.path))
+        with source:
+            is_file = source.read(6) == b"ARROW1"
+            source.seek(0)
+            opened = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
+            rows = pa.RecordBatchReader.from_batches(opened.schema, _checked(file, opened))
+            return spooled(file.shown, rows, folder)[1]
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(file, "Arrow", error) from error
 
 
-DATA_FRAME = "the data frame"
-"""How errors call a table that is no file."""
-
-
-def frame_table(frame: Any, relation: str = "frame") -> InputTable:
-    """The table of an Arrow-capable data frame."""
+def _checked(file: SourceFile, opened: Any) -> Iterator[pa.RecordBatch]:
+    """The batches of an Arrow file or stream, each with all its offsets and texts validated."""
     import pyarrow as pa
 
-    if not hasattr(frame, "__arrow_c_stream__") and not hasattr(frame, "__dataframe__") and not isinstance(frame, dict):
+    try:
+        batches = getattr(opened, "num_record_batches", None)
+        each = opened if batches is None else map(opened.get_batch, range(batches))
+        for batch in each:
+            batch.validate(full=True)
+            yield batch
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(file, "Arrow", error) from error
+
+
+def as_arrow(frame: Any) -> pa.Table:
+    """An Arrow-capable data frame as an Arrow table."""
+    import pyarrow as pa
+
+    if (
+        not hasattr(frame, "__arrow_c_stream__")
+        and not hasattr(frame, "__dataframe__")
+        and not isinstance(frame, dict)
+    ):
         raise SourceError(
-            f"cannot read a {type(frame).__name__} as a table of orders",
-            hint="Pass a path, a pandas, polars or pyarrow table, or a DuckDB relation; to `neatrec.fit` and `fit` of "
-            "a model also lists of items.",
+            f"cannot read {type(frame).__name__} as a table of orders",
+            hint="Pass a path, a pandas, polars or pyarrow table, or a DuckDB relation; to "
+            "`neatrec.fit` and `fit` of a model also lists of items.",
         )
     try:
         table = frame if isinstance(frame, pa.Table) else pa.table(frame)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise SourceError(
-            f"cannot read a {type(frame).__name__} as a table: {printable(error)}",
-            hint="Pass a pandas, polars or pyarrow table whose columns each hold one type; ids may be cast to str.",
+            f"cannot read {type(frame).__name__} as a table: {printable(error)}",
+            hint="Pass a pandas, polars or pyarrow table whose columns each hold one type; ids may "
+            "be cast to str.",
         ) from error
     if not table.num_rows:
         raise SourceError("the data frame has no rows")
+    return table
+
+
+def frame_table(database: Database, table: pa.Table, relation: str = "frame") -> InputTable:
+    """The table of an Arrow table, registered in the database."""
+    import duckdb
+
     names = tuple(str(name) for name in table.column_names)
     renamed = table.rename_columns([f"c{i}" for i in range(len(names))])
-    return InputTable(DATA_FRAME, names, frame=renamed, relation=relation)
+    try:
+        database.connection.register(relation, renamed)
+    except duckdb.Error as error:
+        raise SourceError(f"cannot read the data frame: {plain_words(error)}") from error
+    return described(database, InputTable(DATA_FRAME, names, relation=relation))
 
 
 def refuse_doubles(table: InputTable, used: Sequence[str]) -> None:
     """A column name that stands twice cannot be meant by its name."""
     for name, count in Counter(table.columns).items():
         if count > 1 and name in used:
-            raise bad_file(table.shown, f"stands there {count} times", column=name, hint="Rename one of them.")
+            raise bad_file(
+                table.shown, f"occurs {count} times", column=name, hint="Rename one of them."
+            )
 
 
 def _parquet_columns(file: SourceFile) -> tuple[str, ...]:
@@ -260,21 +307,28 @@ def _parquet_columns(file: SourceFile) -> tuple[str, ...]:
     import pyarrow.parquet as pq
 
     try:
-        return tuple(pq.read_schema(file.path).names)
+        names = tuple(pq.read_schema(file.path).names)
     except OSError as error:
         if error.errno:
             raise unreadable(file.path, error) from error
         raise _damaged(file, "Parquet", error) from error
     except (pa.ArrowException, ValueError) as error:
         raise _damaged(file, "Parquet", error) from error
+    if not names:
+        raise bad_file(file.shown, "has no columns", hint="Check the export that wrote it.")
+    return names
 
 
 def _damaged(file: SourceFile, kind: str, error: Exception) -> SourceError:
-    return bad_file(file.shown, f"is no whole {kind} file: {printable(error)}", hint="Copy or export it again.")
+    trouble = f"is not a complete {kind} file: {printable(error)}"
+    return bad_file(file.shown, trouble, hint="Copy or export it again.")
 
 
 def plain_path(path: Path, folder: Path) -> Path:
-    """A path the database takes literally: names with * or [ would be read as patterns, so they get a link."""
+    """A path that DuckDB takes literally.
+
+    Names with * or [ would be read as patterns, so they get a link.
+    """
     if path.parent == folder:
         return path
     link = folder / f"link-{uuid4().hex}"

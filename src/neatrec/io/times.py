@@ -1,6 +1,7 @@
-"""Times as orders have them: ISO 8601 in every form, counts since 1970, day and month in either order, or a format.
+"""Times as orders have them: ISO 8601, counts since 1970, day and month in either order, a format.
 
-Which of day and month comes first is decided by all values of a column together, and refused where they do not tell.
+Which of day and month comes first is decided by all values of a column together, and refused where
+they do not tell.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from neatrec.errors import SourceError, bad_file, must_be
-from neatrec.io.columns import DATES, TIMES_OF_DAY, Columns, column_called
-from neatrec.io.duckdb_session import explained
+from neatrec.errors import bad_file, must_be
+from neatrec.io.column_names import DATES, TIMES_OF_DAY, column_called
+from neatrec.io.columns import Columns
+from neatrec.io.database import Database
 from neatrec.io.options import SourceOptions
 from neatrec.io.reading_rules import CLOCK, NUMERIC_DATE, text, time_text
 from neatrec.io.tables import InputTable
@@ -26,39 +28,40 @@ SAMPLE = 1_000
 _CLOCK_FORMATS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
 
 
-def with_times(connection: Any, tables: Sequence[InputTable], columns: Columns, options: SourceOptions) -> Columns:
-    """`columns` with how their times are written: in which order, and with the time of day from which column."""
+def with_times(
+    database: Database, tables: Sequence[InputTable], columns: Columns, options: SourceOptions
+) -> Columns:
+    """`columns` with the formats of their times, and the column with the time of day."""
     if columns.time is None:
         for name in ("time_of_day", "time_format"):
             if getattr(options, name) is not None:
-                raise must_be(name, "given with a column of times", getattr(options, name), hint="Name it with --time.")
+                raise must_be(
+                    name,
+                    "given with a column of times",
+                    getattr(options, name),
+                    hint="Name it with --time.",
+                )
         return columns
     if options.time_format is not None:
         return replace(columns, time_formats=(options.time_format,), is_time_format_given=True)
-    columns = _with_time_of_day(connection, tables, columns, options)
+    columns = _with_time_of_day(database, tables, columns, options)
     if columns.time is None:
         return columns
-    values = _sample(connection, tables[0], columns)
+    values = _sample(database, tables[0], columns)
     if not any(re.fullmatch(NUMERIC_DATE, value) for value in values[:20]):
         return columns
-    return replace(columns, time_formats=_day_and_month(connection, tables, columns))
+    return replace(columns, time_formats=_day_and_month(database, tables, columns))
 
 
-def _sample(connection: Any, table: InputTable, columns: Columns, of: str | None = None) -> list[str]:
-    """The first values of the time column (or of another), as text; none where the table cannot be read yet.
-
-    A file that must be read in another way is read again later, and what is wrong with it is said then.
-    """
+def _sample(
+    database: Database, table: InputTable, columns: Columns, of: str | None = None
+) -> list[str]:
+    """The first values of the time column (or of another), as text."""
     expression = _text_of(table, columns) if of is None else text(table.column(of))
     scan, parameters = table.scan()
-    try:
-        with explained(table):
-            query = (
-                f"SELECT value FROM (SELECT {expression} AS value FROM {scan}) WHERE value IS NOT NULL LIMIT {SAMPLE}"
-            )
-            return [str(row[0]) for row in connection.execute(query, parameters).fetchall()]
-    except SourceError:
-        return []
+    values = f"SELECT {expression} AS value FROM {scan}"
+    query = f"SELECT value FROM ({values}) WHERE value IS NOT NULL LIMIT {SAMPLE}"
+    return [str(row[0]) for row in database.rows(query, parameters, table)]
 
 
 def _text_of(table: InputTable, columns: Columns) -> str:
@@ -68,15 +71,15 @@ def _text_of(table: InputTable, columns: Columns) -> str:
 
 
 def _with_time_of_day(
-    connection: Any, tables: Sequence[InputTable], columns: Columns, options: SourceOptions
+    database: Database, tables: Sequence[InputTable], columns: Columns, options: SourceOptions
 ) -> Columns:
-    """A date beside a time of day is combined where both were found by their names; else the date is asked for."""
+    """A date is combined with a time of day where both have usual names; else it is asked for."""
     if columns.time_of_day is not None or columns.time is None:
         return columns
     first = tables[0]
 
     def is_clock(column: str) -> bool:
-        values = _sample(connection, first, columns, column)
+        values = _sample(database, first, columns, column)
         return first.column(column).type == "TIME" or (
             bool(values) and all(re.fullmatch(CLOCK, value) for value in values[:20])
         )
@@ -84,11 +87,16 @@ def _with_time_of_day(
     date, clock = column_called(DATES, first.columns), column_called(TIMES_OF_DAY, first.columns)
     if is_clock(columns.time):
         if options.time is None and date is None:
-            log.warning("column %s holds times of day without a date: not read", printable(repr(columns.time)))
+            log.warning(
+                "column %s holds times of day without a date: not read",
+                printable(repr(columns.time)),
+            )
             return replace(columns, time=None)
         if options.time is not None:
             hint = f"Name both: --time DATE-COLUMN --time-of-day {printable(columns.time)}."
-            raise bad_file(first.shown, "holds times of day without a date", column=columns.time, hint=hint)
+            raise bad_file(
+                first.shown, "holds times of day without a date", column=columns.time, hint=hint
+            )
         clock = columns.time
     elif options.time is not None or date != columns.time or clock is None or not is_clock(clock):
         return columns
@@ -96,9 +104,11 @@ def _with_time_of_day(
     return replace(columns, time=date, time_of_day=clock)
 
 
-def _day_and_month(connection: Any, tables: Sequence[InputTable], columns: Columns) -> tuple[str, ...]:
-    """The formats of a column of dates such as 03/08/19, whichever of day and month all of its values put first."""
-    seen = [found for table in tables for found in _numeric_dates(connection, table, columns)]
+def _day_and_month(
+    database: Database, tables: Sequence[InputTable], columns: Columns
+) -> tuple[str, ...]:
+    """The formats of a column of dates such as 03/08/19, by what all of its values put first."""
+    seen = [found for table in tables for found in _numeric_dates(database, table, columns)]
     separators = sorted({separator for separator, *_ in seen})
     day_first = sum(count for *_, count, _, _ in seen)
     month_first = sum(count for *_, count, _ in seen)
@@ -109,37 +119,58 @@ def _day_and_month(connection: Any, tables: Sequence[InputTable], columns: Colum
     if separators == ["."]:
         order = "day"
     elif not (short and ("-" in separators or year_first)):
-        order = "day" if day_first and not month_first else "month" if month_first and not day_first else None
+        order = (
+            "day"
+            if day_first and not month_first
+            else "month"
+            if month_first and not day_first
+            else None
+        )
     if order is None:
         trouble = "some dates have the day first and some the month"
         if not (day_first and month_first):
             one = printable(example, 40)
-            trouble = f"dates such as {one} do not tell which number is the day, the month and the year"
-        hint = "Give the format: --time-format '%d/%m/%y' for day first, '%m/%d/%y' for month first (%Y: four digits)."
+            trouble = (
+                f"dates such as {one} do not tell which number is the day, the month and the year"
+            )
+        hint = (
+            "Give the format: --time-format '%d/%m/%y' for day first, '%m/%d/%y' for month first "
+            "(%Y: four digits)."
+        )
         raise bad_file(tables[0].shown, trouble, column=columns.time, hint=hint)
-    level = logging.DEBUG if separators == ["."] else logging.INFO  # with dots nobody writes the month first
+    level = (
+        logging.DEBUG if separators == ["."] else logging.INFO
+    )  # with dots nobody writes the month first
     log.log(level, "dates such as %s: the %s comes first", printable(example, 40), order)
     years = {length for _, shortest, longest, *_ in seen for length in (shortest, longest)}
     days = ("%d", "%m") if order == "day" else ("%m", "%d")
     # two digits first: four would take them for the first century
     dates = [
-        sep.join([*days, year]) for sep in separators for year in ("%y" * (2 in years), "%Y" * (4 in years)) if year
+        sep.join([*days, year])
+        for sep in separators
+        for year in ("%y" * (2 in years), "%Y" * (4 in years))
+        if year
     ]
     return tuple(date + clock for date in dates for clock in _CLOCK_FORMATS)
 
 
-def _numeric_dates(connection: Any, table: InputTable, columns: Columns) -> list[tuple[Any, ...]]:
-    """Of each separator: lengths of the year, smallest first number, values that only day first, or only month first,
-    explains, and an example."""
+def _numeric_dates(
+    database: Database, table: InputTable, columns: Columns
+) -> list[tuple[Any, ...]]:
+    """Of each separator: lengths of the year, smallest first number, numbers of values that only
+    day first, or only month first, explains, and an example."""
     scan, parameters = table.scan()
     parts = f"regexp_extract(value, '^{NUMERIC_DATE}$', ['one', 'separator', 'two', 'year'])"
-    numbers = "TRY_CAST(p.one AS INTEGER) AS one, TRY_CAST(p.two AS INTEGER) AS two, length(p.year) AS year"
-    matching = f"SELECT value, {parts} AS p FROM (SELECT {_text_of(table, columns)} AS value FROM {scan})"
-    query = (
-        "SELECT separator, min(year), max(year), min(one), count(*) FILTER (one > 12 AND two <= 12), "
-        "count(*) FILTER (two > 12 AND one <= 12), any_value(value) "
-        f"FROM (SELECT value, p.separator AS separator, {numbers} FROM ({matching}) WHERE p.separator <> '') GROUP BY 1"
+    numbers = (
+        "TRY_CAST(p.one AS INTEGER) AS one, TRY_CAST(p.two AS INTEGER) AS two, "
+        "length(p.year) AS year"
     )
-    with explained(table):
-        found: list[tuple[Any, ...]] = connection.execute(query, parameters).fetchall()
-    return found
+    values = f"SELECT {_text_of(table, columns)} AS value FROM {scan}"
+    matching = f"SELECT value, {parts} AS p FROM ({values})"
+    query = (
+        "SELECT separator, min(year), max(year), min(one), "
+        "count(*) FILTER (one > 12 AND two <= 12), count(*) FILTER (two > 12 AND one <= 12), "
+        f"any_value(value) FROM (SELECT value, p.separator AS separator, {numbers} "
+        f"FROM ({matching}) WHERE p.separator <> '') GROUP BY 1"
+    )
+    return database.rows(query, parameters, table)

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, cast
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
-from neatrec.cooccurrence import CountOptions, Margins, PairBlock, count
-from neatrec.cooccurrence.counts import DEEPEST, MAX_BASKET_PAIRS
-from neatrec.cooccurrence.expected_counts import Codes, Expected, Floats, StratifiedExpected, fit_expected
-from neatrec.cooccurrence.recency import parse_half_life
-from neatrec.cooccurrence.spark.lines import SparkLines
+from neatrec.cooccurrence import CountOptions, Engine, Margins, count
+from neatrec.cooccurrence.expected_counts import Codes, Floats, StratifiedExpected, fit_expected
 from neatrec.cooccurrence.strata import default_strata, parse_strata, strata_groups
 from neatrec.data.baskets import Baskets, customers_return
 from neatrec.data.catalog import Catalog
+from neatrec.data.counts import DEEPEST, MAX_BASKET_PAIRS, Expected, PairArrays
 from neatrec.errors import ParameterError, must_be, must_be_one_of
 from neatrec.labels.calibrated import CalibratedTest
 from neatrec.labels.paper import PaperTest
-from neatrec.labels.record import Labels, Mask, PairTest, PairTester, pair_codes
+from neatrec.labels.record import Labels
 from neatrec.statistics import lift
 
 PROTOCOLS = ("calibrated", "paper")
 EXPECTED = ("quasi", "product")
 LEVELS = (0.05, 0.01, 0.001)
-Engine = Mapping[str, Any]
-"""Options of the counting engine: engine, memory_limit, threads."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +48,6 @@ class LabelOptions:
     """None: once per customer where customers return (calibrated), every basket (paper)."""
     max_basket_pairs: int = MAX_BASKET_PAIRS
     """A basket with more pairs of lines is refused."""
-    half_life: str | float | None = None
-    """A basket counts half after so many days, or "90d", "12w" (calibrated); None: all count the same."""
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
@@ -61,25 +55,23 @@ class LabelOptions:
         if self.expected not in EXPECTED:
             raise must_be_one_of("expected", EXPECTED, self.expected)
         object.__setattr__(self, "strata", parse_strata(self.strata))
-        object.__setattr__(self, "half_life", parse_half_life(self.half_life))
-        if self.protocol == "paper" and (self.strata or self.expected != "quasi" or self.half_life is not None):
+        if self.protocol == "paper" and (self.strata or self.expected != "quasi"):
             raise ParameterError(
-                "`strata`, `expected` and `half_life` must be left alone with the paper protocol, which has its own "
-                "expected counts",
+                "`strata` and `expected` must be left alone with the paper protocol, which has its own expected counts",
                 hint="Use protocol='calibrated'.",
             )
         object.__setattr__(self, "levels", checked_levels(self.levels))
 
-    def resolve(self, baskets: Baskets | SparkLines) -> LabelConfig:
+    def resolve(self, baskets: Baskets) -> LabelConfig:
         """Directed where cart order is known, once per customer where customers return, within the strata there are."""
         values = {field.name: getattr(self, field.name) for field in fields(LabelOptions)}
         if self.once_per_customer is None:
-            spark = isinstance(baskets, SparkLines)
-            again = baskets.customers_return if spark else customers_return(baskets)  # type: ignore[union-attr,arg-type]
-            values["once_per_customer"] = self.protocol == "calibrated" and again
+            values["once_per_customer"] = self.protocol == "calibrated" and customers_return(
+                baskets
+            )
         if self.strata is None:
-            stratified = self.protocol == "calibrated" and isinstance(baskets, Baskets)
-            values["strata"] = default_strata(cast("Baskets", baskets)) if stratified else ()
+            values["strata"] = default_strata(baskets) if self.protocol == "calibrated" else ()
+        strata_groups(baskets, values["strata"] or ())  # refuses a missing column
         values["category_level"] = _level_of(baskets.catalog, self.category_level)
         return LabelConfig(**values, directed=baskets.ordered)
 
@@ -106,7 +98,6 @@ class LabelConfig(LabelOptions):
             category_level=self.category_level,
             once_per_customer=self.once_per_customer,
             max_basket_pairs=self.max_basket_pairs,
-            half_life=parse_half_life(self.half_life),
         )
 
     @property
@@ -119,40 +110,32 @@ class LabelConfig(LabelOptions):
             "once_per_customer": self.once_per_customer,
             "max_basket_pairs": self.max_basket_pairs,
         }
-        own = {} if self.protocol == "paper" else {"expected": self.expected, "strata": list(self.strata or ())}
-        return {**common, **own, **({} if self.half_life is None else {"half_life": self.half_life})}
+        own = (
+            {}
+            if self.protocol == "paper"
+            else {"expected": self.expected, "strata": list(self.strata or ())}
+        )
+        return {**common, **own}
 
-    def test_pairs(
-        self, baskets: Baskets | SparkLines, engine: Engine, *, at_least: float = 0.0
-    ) -> tuple[PairTester, PairTest]:
-        """Count the pairs, keep those that may be labels (and all with p <= `at_least`), and test them."""
-        tester: PairTester = PaperTest(self.levels, self.directed)
-        if self.protocol == "calibrated":
-            fit = self._expected_of(baskets)
-            tester = CalibratedTest(self.levels, directed=self.directed, fit=fit, at_least=at_least)
-        return tester, tester.test(count(baskets, self.counting, keep=tester, **engine))
+    @property
+    def protocol_test(self) -> PaperTest | CalibratedTest:
+        """The test of the protocol."""
+        return PaperTest(self) if self.protocol == "paper" else CalibratedTest(self)
+
+    def expected_of(self, baskets: Baskets, margins: Margins) -> Expected:
+        """Expected counts with these margins of the baskets, or with those of the strata they are made of."""
+        if not self.strata:
+            return fit_expected(margins, self.expected, directed=self.directed)
+        return StratifiedExpected.fit(baskets, self.strata, self.counting, self.expected)
 
     def lifts_in(self, baskets: Baskets, query: Codes, item: Codes, engine: Engine) -> Floats:
-        """The lifts of aligned pairs in other baskets, counted and expected in the same way."""
-        keys = pair_codes(query, item)
-
-        def chosen(block: PairBlock, _: Margins) -> Mask:
-            return np.isin(pair_codes(block.query, block.item), keys)
-
-        found = count(baskets, self.counting, keep=chosen, **engine)
-        times = dict(zip(pair_codes(found.query, found.item).tolist(), found.count.tolist(), strict=True))
-        expected = self._expected_of(baskets)(found.margins).of(query, item)
-        return lift([times.get(key, 0) for key in keys.tolist()], expected)
-
-    def _expected_of(self, baskets: Baskets | SparkLines) -> Callable[[Margins], Expected]:
-        """What makes expected counts of the margins of a count: theirs, or those of the strata they are made of."""
-        if not self.strata:
-            return lambda margins: fit_expected(margins, self.expected, directed=self.directed)
-        if isinstance(baskets, SparkLines):
-            raise ParameterError("`strata` need the baskets themselves, which Spark keeps", argument="strata")
-        whole, names = baskets, self.strata
-        strata_groups(whole, names)  # a column that is not there is refused before anything is counted
-        return lambda _: StratifiedExpected.fit(whole, names, self.counting, self.expected)
+        """The lifts of pairs, sorted by query, then item, in other baskets, counted and expected in the same way."""
+        start = np.searchsorted(query, np.arange(len(baskets.catalog) + 1))
+        only = PairArrays(start, item, np.ones(len(item), dtype=np.int64))
+        found = count(baskets, replace(self.counting, only=only), engine)
+        times = found.values("count", query, item)
+        expected = self.expected_of(baskets, found.margins).of(query, item, times)
+        return lift(times, expected)
 
 
 def _level_of(catalog: Catalog, category_level: str | None) -> str | None:

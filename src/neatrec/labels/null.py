@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from neatrec.cooccurrence.count_book import CountBook
+from neatrec.cooccurrence.engine import MEMORY, Engine
 from neatrec.cooccurrence.strata import id_rank
 from neatrec.data.baskets import Baskets
 from neatrec.errors import ParameterError, must_be_one_of, require_whole
@@ -91,44 +93,96 @@ class NullResult:
     @property
     def fdr(self) -> dict[float, float]:
         """The empirical false-discovery rate: mean of `labels` over real labels; NaN where there are none."""
-        return {level: float(np.mean(self.labels[level])) / n if n else np.nan for level, n in self.real.items()}
+        return {
+            level: float(np.mean(self.labels[level])) / n if n else np.nan
+            for level, n in self.real.items()
+        }
 
     def to_json(self) -> dict[str, Any]:
         return {
             "rounds": self.rounds,
             "within": self.within,
             "labels": {level_key(level): list(counts) for level, counts in self.labels.items()},
-            "fdr": {level_key(level): None if np.isnan(rate) else rate for level, rate in self.fdr.items()},
+            "fdr": {
+                level_key(level): None if np.isnan(rate) else rate
+                for level, rate in self.fdr.items()
+            },
             "rerun": {level_key(level): list(counts) for level, counts in self.rerun.items()},
         }
 
 
 def shuffle_null(
-    baskets: Baskets, labels: Labels, rounds: int, *, within: str = "none", seed: int = 0, **engine: Any
+    baskets: Baskets,
+    labels: Labels,
+    rounds: int,
+    *,
+    within: str = "none",
+    seed: int = 0,
+    engine: Engine = MEMORY,
 ) -> NullResult:
-    """What `rounds` shuffles of the baskets that `labels` come from make of the same protocol.
+    """Count the labels that the same protocol finds in shuffled baskets.
 
-    Margins and expected counts are those of the shuffled baskets. See `shuffled` for round r = 0, 1, ... `engine`:
-    engine, memory_limit and threads, as in `count`.
+    Margins and expected counts are those of the shuffled baskets.
+
+    Parameters
+    ----------
+    baskets
+        The baskets that `labels` come from.
+    labels
+        The labels of the real baskets; their threshold applies to the shuffled ones.
+    rounds
+        Number of shuffles.
+    within
+        What a shuffle keeps: `none`, `size` (of the basket) or `size+position`.
+    seed
+        Seed of the shuffles.
+    engine
+        Engine that counts pairs.
+
+    Examples
+    --------
+    >>> from neatrec import make_labels
+    >>> baskets = Baskets.from_lists([["bun", "sausage"]] * 30 + [["tea", "milk"]] * 30)
+    >>> labels = make_labels(baskets, min_basket=2, levels=0.05)
+    >>> shuffle_null(baskets, labels, rounds=2).labels
+    {0.05: (0, 0)}
     """
-    return shuffle_nulls(baskets, [labels], rounds, within=within, seed=seed, **engine)[0]
+    return shuffle_nulls(baskets, [labels], rounds, within=within, seed=seed, engine=engine)[0]
 
 
 def shuffle_nulls(
-    baskets: Baskets, all_labels: Sequence[Labels], rounds: int, *, within: str = "none", seed: int = 0, **engine: Any
+    baskets: Baskets,
+    all_labels: Sequence[Labels],
+    rounds: int,
+    *,
+    within: str = "none",
+    seed: int = 0,
+    engine: Engine = MEMORY,
 ) -> list[NullResult]:
     """`shuffle_null` of several labels of the same baskets, which are shuffled once for all of them."""
     require_whole("rounds", rounds)
     if any(labels.basket_hash != baskets.hash for labels in all_labels):
-        raise ParameterError("`labels` must come from the baskets that are shuffled, got those of others")
+        raise ParameterError(
+            "`labels` must come from the baskets that are shuffled, got those of others"
+        )
     chance_counts = [_ChanceCounts(labels) for labels in all_labels]
     for round_ in range(rounds):
         by_chance = shuffled(baskets, seed, round_, within)
         for number, chance in enumerate(chance_counts, 1):
             found = chance.add(by_chance, engine)
-            steps = {"done": round_ * len(chance_counts) + number, "total": rounds * len(chance_counts)}
+            steps = {
+                "done": round_ * len(chance_counts) + number,
+                "total": rounds * len(chance_counts),
+            }
             what = chance.labels.protocol
-            log.info("shuffle %d of %d: %s labels by chance: %s", round_ + 1, rounds, what, found, extra=steps)
+            log.info(
+                "shuffle %d of %d: %s labels by chance: %s",
+                round_ + 1,
+                rounds,
+                what,
+                found,
+                extra=steps,
+            )
     return [chance.result(rounds, within, seed) for chance in chance_counts]
 
 
@@ -140,15 +194,19 @@ class _ChanceCounts:
         self.passed: dict[float, list[int]] = {level: [] for level in labels.levels}
         self.rerun: dict[float, list[int]] = {level: [] for level in labels.levels}
 
-    def add(self, by_chance: Baskets, engine: dict[str, Any]) -> str:
+    def add(self, by_chance: Baskets, engine: Engine) -> str:
         """Count those of one more shuffle; returns them in words."""
         labels, config = self.labels, self.config
-        tester, tested = config.test_pairs(by_chance, engine, at_least=labels.largest_p)
-        own = tester.thresholds(tested, config.levels)
+        test = config.protocol_test
+        tested = test.test(CountBook(by_chance, engine), labels.largest_p)
+        own = test.thresholds(tested, config.levels)
         ways = 1 if config.directed else 2
         for level in config.levels:
-            for counts, threshold in ((self.passed, labels.thresholds[level]), (self.rerun, own[level])):
-                counts[level].append(ways * int(np.count_nonzero(tester.passes(tested, threshold))))
+            for counts, threshold in (
+                (self.passed, labels.thresholds[level]),
+                (self.rerun, own[level]),
+            ):
+                counts[level].append(ways * int(np.count_nonzero(test.passes(tested, threshold))))
         return ", ".join(f"{counts[-1]:,} at {level:g}" for level, counts in self.passed.items())
 
     def result(self, rounds: int, within: str, seed: int) -> NullResult:

@@ -1,5 +1,4 @@
-"""The records of labels: `Labels` (the pairs with their evidence), `PairTest` (pairs that may become labels) and
-`TruthScore` (labels against the truth, where it is known)."""
+"""The records of labels: `Labels` (the pairs with their evidence) and `TruthScore` (labels against the truth)."""
 
 from __future__ import annotations
 
@@ -15,7 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from neatrec.cooccurrence import CooccurrenceCounts, Margins, PairBlock, PairFilter
 from neatrec.data.catalog import Catalog
 from neatrec.data.table_result import TableResult
 from neatrec.errors import must_be, must_be_one_of
@@ -102,7 +100,9 @@ class Labels(TableResult):
         """SHA-256 over protocol, levels and sorted (query id, item id, count): no floats, equal on every engine."""
         levels = [level_key(level) for level in sorted(self.levels, reverse=True)]
         digest = hashlib.sha256(json.dumps([self.protocol, levels]).encode())
-        queries, items = (self.catalog.ids.take(pa.array(codes)).to_pylist() for codes in (self.query, self.item))
+        queries, items = (
+            self.catalog.ids.take(pa.array(codes)).to_pylist() for codes in (self.query, self.item)
+        )
         for label in sorted(zip(queries, items, self.count.tolist(), strict=True)):
             digest.update(b"\n" + json.dumps(label).encode())
         return digest.hexdigest()
@@ -115,7 +115,9 @@ class Labels(TableResult):
         if by not in ("statistic", "lift_low"):
             raise must_be_one_of("by", ("statistic", "lift_low"), by)
         best = np.argsort(-getattr(self, by), kind="stable")
-        return best[:k] if self.options["directed"] else best[self.query[best] < self.item[best]][:k]
+        return (
+            best[:k] if self.options["directed"] else best[self.query[best] < self.item[best]][:k]
+        )
 
     def table(self) -> pa.Table:
         """The labels with ids, names and evidence; `level` is the strictest level at which each is one.
@@ -126,22 +128,35 @@ class Labels(TableResult):
         level = np.full(rows, max(self.levels))
         for narrower in sorted(self.levels, reverse=True):
             level[self.at(narrower)] = narrower
-        names = self.catalog.ids if self.catalog.names is None else pc.coalesce(self.catalog.names, self.catalog.ids)
+        names = (
+            self.catalog.ids
+            if self.catalog.names is None
+            else pc.coalesce(self.catalog.names, self.catalog.ids)
+        )
         columns = {
-            "query": self.catalog.ids.take(pa.array(self.query)),
-            "item": self.catalog.ids.take(pa.array(self.item)),
+            "query": self.catalog.public_ids.take(pa.array(self.query)),
+            "item": self.catalog.public_ids.take(pa.array(self.item)),
             "query_name": names.take(pa.array(self.query)),
             "item_name": names.take(pa.array(self.item)),
-            **{name: pa.array(getattr(self, name)) for name in ("count", "expected", "lift", "lift_low", "lift_high")},
+            **{
+                name: pa.array(getattr(self, name))
+                for name in ("count", "expected", "lift", "lift_low", "lift_high")
+            },
             "statistic": pa.array(self.statistic),
             "p": pa.array(self.p),
             "q": pa.nulls(rows, pa.float64()) if self.q is None else pa.array(self.q),
-            "customers": pa.nulls(rows, pa.int64()) if self.customers is None else pa.array(self.customers),
-            "reverse_count": pa.nulls(rows, pa.int64()) if self.reverse is None else pa.array(self.reverse),
+            "customers": pa.nulls(rows, pa.int64())
+            if self.customers is None
+            else pa.array(self.customers),
+            "reverse_count": pa.nulls(rows, pa.int64())
+            if self.reverse is None
+            else pa.array(self.reverse),
             "level": pa.array(level),
             "protocol": pa.array([self.protocol] * rows, pa.large_string()),
         }
-        return pa.table(columns).replace_schema_metadata({b"neatrec": json.dumps(self._origin()).encode()})
+        return pa.table(columns).replace_schema_metadata(
+            {b"neatrec": json.dumps(self._origin()).encode()}
+        )
 
     def to_arrow(self) -> pa.Table:
         return self.table()
@@ -171,39 +186,6 @@ class Labels(TableResult):
             "threshold": {level_key(level): float(self.thresholds[level]) for level in self.levels},
             "hash": self.hash,
         }
-
-
-@dataclass(frozen=True, eq=False)
-class PairTest:
-    """Pairs with their test, arrays of one length."""
-
-    pairs: CooccurrenceCounts
-    expected: Floats
-    statistic: Floats
-    p: Floats
-    q: Floats | None
-
-
-class PairTester(Protocol):
-    """A protocol's test, made for one count: first it filters the pairs, then it tests those that are left."""
-
-    @property
-    def level_kind(self) -> str:
-        """What a level is: a p-value ("p") or a false-discovery rate ("q")."""
-
-    def prefilter(self, margins: Margins) -> PairFilter: ...
-
-    def __call__(self, block: PairBlock, margins: Margins) -> Mask:
-        """Which pairs of a block may become labels."""
-
-    def test(self, pairs: CooccurrenceCounts) -> PairTest:
-        """The test of the pairs that were kept."""
-
-    def thresholds(self, tested: PairTest, levels: tuple[float, ...]) -> dict[float, float]:
-        """The number that decides at each level."""
-
-    def passes(self, tested: PairTest, threshold: float) -> Mask:
-        """Which pairs are labels by that number."""
 
 
 def level_key(level: float) -> str:

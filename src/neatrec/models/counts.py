@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar
@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from neatrec.cooccurrence import CountOptions, count
-from neatrec.cooccurrence.count_kernels import find_pairs
+from neatrec.cooccurrence import CountOptions, Engine
+from neatrec.cooccurrence.count_book import CountBook
 from neatrec.cooccurrence.expected_counts import unexplained
-from neatrec.data.baskets import Baskets, BasketStream, as_shards
+from neatrec.data.baskets import Baskets
+from neatrec.data.pair_search import find_pairs
+from neatrec.models.arrays import ArraySpec, matrix_specs
 from neatrec.models.base import Codes, Model, Scores
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
@@ -36,9 +38,6 @@ class CountParameters(ModelParameters):
         "deepest", "Pairs of one category at this level are not counted; none: all are."
     )
     once_per_customer: bool = parameter(False, "Count a pair at most once per customer.")
-    half_life: float | None = parameter(
-        None, "Days after which a basket counts half; none: all count the same. `--half-life` sets it.", above=0
-    )
 
     def counting(self) -> CountOptions:
         """The options of `neatrec.cooccurrence.count`, for undirected pairs."""
@@ -48,7 +47,6 @@ class CountParameters(ModelParameters):
             min_basket=self.min_basket,
             category_level=self.category_level,
             once_per_customer=self.once_per_customer,
-            half_life=self.half_life,
         )
 
 
@@ -57,7 +55,8 @@ class StrataParameters(CountParameters):
     """Which pairs are counted, and what must not make one of them stand out."""
 
     strata: str | None = parameter(
-        None, "Columns (basket_size,month,store) whose share of a count is taken off; `train` sets what there is."
+        None,
+        "Columns (basket_size,month,store) whose share of a count is taken off; `train` sets what there is.",
     )
 
     @property
@@ -71,7 +70,9 @@ class PairCounts:
     Where pairs with fewer than `least` are left out of the matrix, or strata have lowered C, `total` gives F as it was.
     """
 
-    def __init__(self, matrix: sparse.csr_matrix, total: npt.NDArray[np.int64] | None = None, least: int = 1) -> None:
+    def __init__(
+        self, matrix: sparse.csr_matrix, total: npt.NDArray[np.int64] | None = None, least: int = 1
+    ) -> None:
         # pairs are looked up by binary search
         self.matrix = matrix if matrix.has_sorted_indices else matrix.sorted_indices()
         self.least = least
@@ -80,36 +81,48 @@ class PairCounts:
 
     @classmethod
     def of(
-        cls, baskets: BasketStream, counting: CountOptions, threads: int | None = None, strata: Sequence[str] = ()
+        cls,
+        baskets: Baskets,
+        counting: CountOptions,
+        threads: int | None = None,
+        strata: Sequence[str] = (),
+        book: CountBook | None = None,
     ) -> PairCounts:
-        """The counts of undirected pairs, in both directions; what `strata` explain of them is taken off."""
-        pairs = count(baskets, counting, threads=threads)
-        size = len(pairs.catalog)
-        within = unexplained(as_shards(baskets), strata, counting)
+        """The counts of undirected pairs, in both directions; what `strata` explain of them is taken off.
+
+        `book`: that of the baskets, where there is one.
+        """
+        book = CountBook(baskets, Engine(threads=threads)) if book is None else book
+        pairs = book.count("all", counting)
+        within = unexplained(baskets, strata, counting)
+        least = pairs.options.min_count
         if within is not None:
-            lowered = within.lowered(pairs.count, pairs.query, pairs.item)
-            # zeros are removed in place, and the arrays of a count are read-only
-            upper = sparse.csr_matrix((lowered, pairs.item, pairs.indptr), shape=(size, size), copy=True)
+            upper = pairs.matrix().copy()
+            upper.data = within.lowered(pairs.count, pairs.query, pairs.item)
             upper.eliminate_zeros()
-            return cls(sparse.csr_matrix(upper + upper.T), whole_totals(pairs.margins.first))
+            return cls(sparse.csr_matrix(upper + upper.T), pairs.margins.first, least)
         # half the memory where counts allow, and there may be hundreds of millions
         dtype = np.int32 if pairs.count.max(initial=0) < 2**31 else np.int64
-        upper = sparse.csr_matrix((pairs.count.astype(dtype), pairs.item, pairs.indptr), shape=(size, size))
+        upper = pairs.matrix().astype(dtype)
         matrix = upper + upper.T
         matrix.sort_indices()
-        return cls(matrix)
+        return cls(matrix, pairs.margins.first if least > 1 else None, least)
 
     @classmethod
-    def restored(cls, matrix: sparse.csr_matrix, total: Counts | None, least: int = 1) -> PairCounts:
+    def restored(
+        cls, matrix: sparse.csr_matrix, total: Counts | None, least: int = 1
+    ) -> PairCounts:
         """From a bundle: compiled loops use counts and totals as places in tables."""
         for name, values in (("counts", matrix.data), ("totals", total)):
             if values is not None and (values.dtype.kind != "i" or values.min(initial=0) < 0):
                 raise ValueError(f"{name} of pairs must be whole numbers from 0 on")
         if total is not None and total.shape != matrix.shape[:1]:
-            raise ValueError(f"there must be {matrix.shape[0]:,} totals, one per item, got shape {total.shape}")
+            raise ValueError(
+                f"there must be {matrix.shape[0]:,} totals, one per item, got shape {total.shape}"
+            )
         return cls(matrix, total, least)
 
-    @property
+    @cached_property
     def kept_total(self) -> npt.NDArray[np.int64]:
         """F without the pairs that were left out, shape (items,)."""
         return np.asarray(self.matrix.sum(axis=1, dtype=np.int64)).ravel()
@@ -122,11 +135,7 @@ class PairCounts:
 
     def of_pairs(self, queries: Codes, items: Codes) -> Counts:
         """C of each pair, 0 for one never seen, shape (pairs,)."""
-        matrix = self.matrix
-        place = find_pairs(matrix.indptr, matrix.indices, queries, items)
-        out = np.zeros(len(place), dtype=matrix.dtype)
-        out[place >= 0] = matrix.data[place[place >= 0]]
-        return out
+        return values_of(self.matrix, queries, items)
 
     def row(self, query: int) -> tuple[Codes, Counts]:
         """The items bought with one item, ascending, and the counts."""
@@ -135,13 +144,18 @@ class PairCounts:
 
     def expected(self, query_total: npt.ArrayLike, item_total: npt.ArrayLike) -> Floats:
         """F_q F_v / N in float64: the product of two totals may overflow 64 bits."""
-        product = np.asarray(query_total, dtype=np.float64) * np.asarray(item_total, dtype=np.float64)
+        product = np.asarray(query_total, dtype=np.float64) * np.asarray(
+            item_total, dtype=np.float64
+        )
         return product / max(self.records, 1)
 
 
-def whole_totals(totals: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Totals as whole numbers, those of weighted baskets rounded up: no pair is counted more often than its items."""
-    return np.ceil(totals).astype(np.int64) if totals.dtype.kind == "f" else totals
+def values_of(matrix: sparse.csr_matrix, queries: Codes, items: Codes) -> npt.NDArray[Any]:
+    """The value of each pair in a matrix with sorted indices, 0 where it has none, (pairs,)."""
+    place = find_pairs(matrix.indptr, matrix.indices, queries, items)
+    out = np.zeros(len(place), dtype=matrix.dtype)
+    out[place >= 0] = matrix.data[place[place >= 0]]
+    return out
 
 
 def frequent_pairs(matrix: sparse.csr_matrix, min_count: int) -> tuple[Codes, Codes, Counts]:
@@ -152,7 +166,9 @@ def frequent_pairs(matrix: sparse.csr_matrix, min_count: int) -> tuple[Codes, Co
     return row, matrix.indices[places].astype(np.int32, copy=False), matrix.data[places]
 
 
-def matrix_arrays(name: str, matrix: sparse.csr_matrix, values: str = "_count") -> dict[str, npt.NDArray[Any]]:
+def matrix_arrays(
+    name: str, matrix: sparse.csr_matrix, values: str = "_count"
+) -> dict[str, npt.NDArray[Any]]:
     """The three arrays of a bundle that `restored_matrix` reads; `values`: how the name of the numbers ends."""
     start, item = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False)
     return {f"{name}_start": start, f"{name}_item": item, f"{name}{values}": matrix.data}
@@ -177,6 +193,11 @@ class CountModel(Model):
     reason: ClassVar[str] = "counts"
     counts: PairCounts
 
+    @classmethod
+    def array_specs(cls) -> Mapping[str, ArraySpec]:
+        total = ArraySpec("i", low=0, required=False)
+        return {**matrix_specs("pair"), "pair_total": total}
+
     @abstractmethod
     def _value(self, count: Counts, query_total: Floats, item_total: Floats) -> Floats:
         """The score of pairs with C > 0; the three arrays have one shape."""
@@ -195,12 +216,13 @@ class CountModel(Model):
         used = {name: value for name, value in self.parameters.to_dict().items() if name in counted}
         return "pair counts", used if used.get("strata") else {**used, "strata": None}
 
-    def _fit(self, shards: Iterable[Baskets], run: Run) -> None:
-        self.counts = self._count(shards, run)
+    def _fit(self, baskets: Baskets, run: Run) -> None:
+        self.counts = self._count(baskets, run)
 
-    def _count(self, baskets: BasketStream, run: Run) -> PairCounts:
+    def _count(self, baskets: Baskets, run: Run) -> PairCounts:
         strata = getattr(self.parameters, "strata_names", ())
-        return PairCounts.of(baskets, self.parameters.counting(), run.threads, strata)
+        counting, book = self.parameters.counting(), run.book_of(baskets)
+        return PairCounts.of(baskets, counting, run.threads, strata, book)
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
         total = self.counts.total.astype(np.float64)
@@ -219,8 +241,12 @@ class CountModel(Model):
         return scores
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
-        total = {"pair_total": self.counts.total} if getattr(self.parameters, "strata", None) else {}
+        total = (
+            {"pair_total": self.counts.total} if getattr(self.parameters, "strata", None) else {}
+        )
         return matrix_arrays("pair", self.counts.matrix) | total
 
     def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        self.counts = PairCounts.restored(restored_matrix(arrays, "pair", len(self.catalog)), arrays.get("pair_total"))
+        self.counts = PairCounts.restored(
+            restored_matrix(arrays, "pair", len(self.catalog)), arrays.get("pair_total")
+        )

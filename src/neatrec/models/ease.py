@@ -8,7 +8,7 @@ is the sum of the weights of the cart's items.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import import_module
@@ -23,9 +23,10 @@ from neatrec.cooccurrence import CountOptions
 from neatrec.data.baskets import Baskets
 from neatrec.errors import DivergedError, ResourceError
 from neatrec.memory import available_memory
+from neatrec.models.arrays import ArraySpec, matrix_specs
 from neatrec.models.base import Codes, Model, Scores
-from neatrec.models.cart_ranking import CartRanking
-from neatrec.models.counts import PairCounts, matrix_arrays, restored_matrix
+from neatrec.models.carts import CartWeights
+from neatrec.models.counts import PairCounts, matrix_arrays, restored_matrix, values_of
 from neatrec.models.embeddings.kernels import gpu
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
@@ -47,7 +48,9 @@ class EaseParameters(ModelParameters):
         5, "Items bought fewer times are left out: memory grows with the square of the rest.", low=1
     )
     max_weights: int = parameter(200, "The strongest weights that are kept per item.", low=1)
-    category_level: str = parameter("deepest", "What shares a category at this level with the cart is not recommended.")
+    category_level: str = parameter(
+        "deepest", "What shares a category at this level with the cart is not recommended."
+    )
 
 
 class Ease(Model):
@@ -61,7 +64,7 @@ class Ease(Model):
     Parameters: ClassVar[type[ModelParameters]] = EaseParameters
     devices: ClassVar[tuple[str, ...]] = ("cpu", "gpu")
     min_score: ClassVar[float] = 0.0
-    cart_ranking: CartRanking
+    cart_ranking: CartWeights
     weights: sparse.csr_matrix
     """(items, items): the weight of the row's item for the column's, the strongest of each row."""
 
@@ -70,32 +73,48 @@ class Ease(Model):
             return "cpu" if run.reproducible or gpu.unavailable_reason() else "gpu"
         return run.device
 
-    def _fit(self, shards: Iterable[Baskets], run: Run) -> None:
+    def _fit(self, baskets: Baskets, run: Run) -> None:
         parameters, device = self.parameters, self.fit_device(run)
         items = np.flatnonzero(self.item_count >= parameters.min_count)
         shape = (len(self.catalog), len(self.catalog))
         if not len(items):
-            log.warning("no item was bought %d times (min_count): ease recommends nothing", parameters.min_count)
+            log.warning(
+                "no item was bought %d times (min_count): ease recommends nothing",
+                parameters.min_count,
+            )
             self._set_weights(sparse.csr_matrix(shape, dtype=np.float32))
             return
-        self._require_memory(len(items), np.dtype(np.float32), device)  # at least; refused before anything is counted
-        counts = PairCounts.of(shards, CountOptions(directed=False, category_level=None), run.threads)
+        self._require_memory(
+            len(items), np.dtype(np.float32), device
+        )  # at least; refused before anything is counted
+        options = CountOptions(directed=False, category_level=None)
+        counts = PairCounts.of(baskets, options, book=run.book_of(baskets))
         gram = counts.matrix[items][:, items].astype(np.float32)
         gram.setdiag(self.item_count[items] + parameters.regularization)
         # the largest row sum bounds the largest eigenvalue, and none is below the regularization
         condition = float(np.asarray(gram.sum(axis=1)).max(initial=0.0)) / parameters.regularization
         dtype = np.dtype(np.float32 if condition < MAX_FLOAT32_CONDITION else np.float64)
         self._require_memory(len(items), dtype, device)
-        log.info("inverting a matrix of %d items on the %s, condition at most %.0f", len(items), device, condition)
+        log.info(
+            "inverting a matrix of %d items on the %s, condition at most %.0f",
+            len(items),
+            device,
+            condition,
+        )
         if device == "gpu":
-            values, places = _strongest(_inverse_on_gpu(gram, dtype), parameters.max_weights, gpu.cupy())
+            values, places = _strongest(
+                _inverse_on_gpu(gram, dtype), parameters.max_weights, gpu.cupy()
+            )
         else:
             with one_blas_thread() if run.reproducible else nullcontext():
                 values, places = _strongest(inverse(gram, dtype), parameters.max_weights)
         start = np.zeros(len(self.catalog) + 1, dtype=np.int64)
         start[items + 1] = values.shape[1]
         self._set_weights(
-            sparse.csr_matrix((values.ravel(), items[places].ravel().astype(np.int32), np.cumsum(start)), shape=shape)
+            sparse.csr_matrix(
+                (values.ravel(), items[places].ravel().astype(np.int32), np.cumsum(start)),
+                shape=shape,
+            )
         )
 
     def _require_memory(self, items: int, dtype: np.dtype[Any], device: str) -> None:
@@ -118,20 +137,27 @@ class Ease(Model):
     def _set_weights(self, weights: sparse.csr_matrix) -> None:
         weights.sort_indices()
         self.weights = weights
-        self.cart_ranking = CartRanking.of_weights(weights)
+        self.cart_ranking = CartWeights(weights)
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
-        return self.cart_ranking.of_pairs(queries, items)
+        return values_of(self.weights, queries, items)
 
     def _score_all(self, queries: Codes) -> Scores:
         scores: Scores = self.weights[queries].toarray()
         return scores
 
     def fit_info(self) -> dict[str, Any]:
-        return {"items": int((np.diff(self.weights.indptr) > 0).sum()), "weights": int(self.weights.nnz)}
+        return {
+            "items": int((np.diff(self.weights.indptr) > 0).sum()),
+            "weights": int(self.weights.nnz),
+        }
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
         return matrix_arrays("weight", self.weights, "")
+
+    @classmethod
+    def array_specs(cls) -> Mapping[str, ArraySpec]:
+        return matrix_specs("weight", "", kind="f")
 
     def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         self._set_weights(restored_matrix(arrays, "weight", len(self.catalog), ""))
@@ -145,12 +171,18 @@ def bytes_needed(items: int, dtype: np.dtype[Any], copies: int = 1) -> int:
 def inverse(gram: sparse.csr_matrix, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """The inverse of a symmetric positive definite matrix, dense, in the memory of one matrix."""
     dense: npt.NDArray[Any] = gram.astype(dtype).toarray()
-    factor, solve = (lapack.spotrf, lapack.spotri) if dtype == np.float32 else (lapack.dpotrf, lapack.dpotri)
+    factor, solve = (
+        (lapack.spotrf, lapack.spotri) if dtype == np.float32 else (lapack.dpotrf, lapack.dpotri)
+    )
     # LAPACK reads columns: our upper triangle is its lower one
     for step in (factor, solve):
-        _, failed = step(dense.T, lower=1, **{"overwrite_a" if step is factor else "overwrite_c": 1})
+        _, failed = step(
+            dense.T, lower=1, **{"overwrite_a" if step is factor else "overwrite_c": 1}
+        )
         if failed:
-            raise DivergedError("the matrix of model 'ease' has no inverse", hint="Raise `regularization`.")
+            raise DivergedError(
+                "the matrix of model 'ease' has no inverse", hint="Raise `regularization`."
+            )
     for first in range(0, len(dense), BLOCK):
         rows = slice(first, first + BLOCK)
         dense[first + BLOCK :, rows] = dense[rows, first + BLOCK :].T
@@ -165,11 +197,16 @@ def _inverse_on_gpu(gram: sparse.csr_matrix, dtype: np.dtype[Any]) -> Any:
     return import_module("cupyx.linalg").invh(dense)
 
 
-def _strongest(inverse: Any, most: int, xp: Any = np) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+def _strongest(
+    inverse: Any, most: int, xp: Any = np
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
     """The strongest weights of each row and their columns, shape (items, at most `most`); the inverse is used up."""
     size = len(inverse)
     most = min(most, max(size - 1, 0))
-    values, places = np.empty((size, most), dtype=np.float32), np.empty((size, most), dtype=np.int64)
+    values, places = (
+        np.empty((size, most), dtype=np.float32),
+        np.empty((size, most), dtype=np.int64),
+    )
     diagonal = xp.diagonal(inverse).copy()
     for first in range(0, size if most else 0, BLOCK):
         block = inverse[first : first + BLOCK] / -diagonal

@@ -15,13 +15,15 @@ from neatrec.errors import UnknownItemError, must_be, must_be_one_of
 from neatrec.text import printable
 
 Item = str | int | np.integer
-"""A code (a number), an id or a name (text)."""
+"""An id (text or an integer) or a name (text)."""
 
 
-def find_items(catalog: Catalog, items: Item | Sequence[Item] | npt.NDArray[np.integer]) -> npt.NDArray[np.int32]:
-    """Codes of items given as codes (numbers), ids, variants' ids or names (text), shape (items,).
+def find_items(
+    catalog: Catalog, items: Item | Sequence[Item] | npt.NDArray[np.integer]
+) -> npt.NDArray[np.int32]:
+    """Codes of items given as ids, variants' ids or names, shape (items,). An integer is an id.
 
-    >>> find_items(Catalog.from_ids(["17", "4"], names=["Tea", "Milk"]), ["tea", "4", 0]).tolist()
+    >>> find_items(Catalog.from_ids(["17", "4"], names=["Tea", "Milk"]), ["tea", "4", 17]).tolist()
     [0, 1, 0]
     """
     if isinstance(items, str | int | np.integer):
@@ -30,19 +32,12 @@ def find_items(catalog: Catalog, items: Item | Sequence[Item] | npt.NDArray[np.i
 
 
 def _find(catalog: Catalog, item: Item) -> int:
-    if isinstance(item, str):
-        for lookup in (catalog.code_of, catalog.code_of_variant):
-            if item in lookup:
-                return lookup[item]
-        return _find_by_name(catalog, item)
-    if isinstance(item, bool) or not isinstance(item, int | np.integer):
-        raise must_be("items", "ids or names (text) or codes (whole numbers)", item)
-    if not 0 <= item < len(catalog):
-        raise UnknownItemError(
-            f"item code {item} is not in the catalogue (0 to {len(catalog) - 1})",
-            hint="Ids are text: put it in quotes.",
-        )
-    return int(item)
+    if isinstance(item, bool) or not isinstance(item, str | int | np.integer):
+        raise must_be("items", "ids (text or integers) or names (text)", item)
+    for lookup in (catalog.code_of, catalog.code_of_variant):
+        if str(item) in lookup:
+            return lookup[str(item)]
+    return _find_by_name(catalog, str(item))
 
 
 def _find_by_name(catalog: Catalog, name: str) -> int:
@@ -57,8 +52,14 @@ def _find_by_name(catalog: Catalog, name: str) -> int:
             hint=f"Ask by id: {some}{' ...' if len(hits) > 5 else ''}.",
         )
     similar = suggest_items(catalog, name)
-    hint = "Did you mean " + " or ".join(f"{printable(catalog.name(code), 60)!r}" for code in similar) + "?"
-    raise UnknownItemError(f"no item has the id or name {printable(name)!r}", hint=hint if similar else None)
+    hint = (
+        "Did you mean "
+        + " or ".join(f"{printable(catalog.name(code), 60)!r}" for code in similar)
+        + "?"
+    )
+    raise UnknownItemError(
+        f"no item has the id or name {printable(name)!r}", hint=hint if similar else None
+    )
 
 
 def _codes_with_name(catalog: Catalog, name: str) -> npt.NDArray[np.int64]:
@@ -77,7 +78,9 @@ def suggest_items(catalog: Catalog, text: str, count: int = 3) -> list[int]:
     return NameSearch(labels.to_pylist(), np.zeros(len(catalog), dtype=np.int64)).find(text, count)
 
 
-def same_category_as(catalog: Catalog, codes: npt.NDArray[np.int32], level: str | None = None) -> npt.NDArray[np.bool_]:
+def same_category_as(
+    catalog: Catalog, codes: npt.NDArray[np.int32], level: str | None = None
+) -> npt.NDArray[np.bool_]:
     """Which items share a category with one of `codes`, shape (items,). Unknown categories are shared with none."""
     category = catalog.category_of(level)
     return of_categories(category, category[codes])

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import pairwise
 
-from neatrec.cooccurrence.resources import thread_count
+from neatrec.cooccurrence.engine import available_processors
 
 MIN_PAIRS_PER_THREAD = 10_000
 """Pairs of items for which a thread is worth starting, where the work is a product of their vectors."""
@@ -28,7 +28,7 @@ def thread_limit(threads: int | None) -> Iterator[None]:
 
 def parallel_slices(rows: int, work: Callable[[slice], None], *, min_rows: int = 1) -> None:
     """Call `work`, which must release the GIL, with slices that cover range(rows), each of at least `min_rows` rows."""
-    parts = max(1, min(thread_count(_max_threads.get()), rows // max(min_rows, 1)))
+    parts = max(1, min(_max_threads.get() or available_processors(), rows // max(min_rows, 1)))
     ends = [rows * number // parts for number in range(parts + 1)]
     slices = [slice(start, stop) for start, stop in pairwise(ends)]
     if len(slices) == 1:

@@ -28,22 +28,14 @@ def parameter(
 ) -> Any:
     """A dataclass field with a default, a description and bounds (`low`, `high`: inclusive; `above`: exclusive)."""
     metadata = {"description": description, "low": low, "high": high, "above": above}
-    return field(default=default, metadata={**metadata, "choices": tuple(choices) if choices else None})
+    return field(
+        default=default, metadata={**metadata, "choices": tuple(choices) if choices else None}
+    )
 
 
 def with_default(parameters: type[ModelParameters], name: str, default: Any) -> Any:
     """The field `name` of `parameters` with another default."""
     return field(default=default, metadata=parameters.__dataclass_fields__[name].metadata)
-
-
-RENAMED = {
-    "fewest": "min_pair_count",
-    "least_log_variance": "min_log_variance",
-    "least_user_baskets": "min_user_baskets",
-    "most_log_variance": "max_log_variance",
-    "most_pairs": "max_pairs",
-}
-"""Names in bundles written before 0.1.0 -> current names."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +44,6 @@ class ModelParameters:
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Named settings that differ from the defaults: {"paper": {...}}."""
-    legacy_defaults: ClassVar[Mapping[str, Any]] = {}
-    """Values of parameters that older bundles do not hold."""
 
     def __post_init__(self) -> None:
         hints = typing.get_type_hints(type(self))
@@ -72,14 +62,13 @@ class ModelParameters:
         known = [spec.name for spec in dataclasses.fields(cls)]
         for name, value in (settings or {}).items():
             if name not in known:
-                raise must_be_one_of("set", known, name) if known else must_be("set", "left out: no parameters", name)
+                raise (
+                    must_be_one_of("set", known, name)
+                    if known
+                    else must_be("set", "left out: no parameters", name)
+                )
             values[name] = _parsed(name, hints[name], value) if isinstance(value, str) else value
         return cls(**values)
-
-    @classmethod
-    def from_saved(cls, values: Mapping[str, Any]) -> Self:
-        """Parameters as a bundle holds them, under their current names."""
-        return cls(**{**cls.legacy_defaults, **{RENAMED.get(name, name): value for name, value in values.items()}})
 
     @classmethod
     def _preset(cls, preset: str | None) -> Mapping[str, Any]:
@@ -146,7 +135,13 @@ def _members(hint: Any) -> tuple[Any, ...]:
 
 
 def _type_name(hint: Any) -> str:
-    words = {int: "whole number", float: "number", bool: "true or false", str: "text", type(None): "none"}
+    words = {
+        int: "whole number",
+        float: "number",
+        bool: "true or false",
+        str: "text",
+        type(None): "none",
+    }
     return " or ".join(words.get(member, str(member)) for member in _members(hint))
 
 
@@ -175,7 +170,12 @@ def _parsed(name: str, hint: Any, text: str) -> Any:
 
 def _checked(spec: dataclasses.Field[Any], hint: Any, value: Any) -> Any:
     members = _members(hint)
-    if isinstance(value, int) and not isinstance(value, bool) and float in members and int not in members:
+    if (
+        isinstance(value, int)
+        and not isinstance(value, bool)
+        and float in members
+        and int not in members
+    ):
         value = float(value)
     kinds = tuple(member for member in members if isinstance(member, type))
     wrong_bool = isinstance(value, bool) and bool not in kinds

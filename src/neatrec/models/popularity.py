@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +23,7 @@ class Pop(Model):
     scores_unseen_items: ClassVar[bool] = True
     reason: ClassVar[str] = "popular"
 
-    def _fit(self, shards: Iterable[Baskets], run: Run) -> None:
+    def _fit(self, baskets: Baskets, run: Run) -> None:
         """`item_count` is all that it needs, and `fit` has counted it."""
 
     def _score(self, queries: Codes, items: Codes) -> Scores:

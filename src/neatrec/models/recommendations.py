@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -79,7 +79,9 @@ class Ranking(TableResult):
     def _contributors(self, row: int) -> tuple[str, ...]:
         part = self.parts[row]
         order = np.argsort(-part, kind="stable")
-        return tuple(self.catalog.name(self.asked[i]) for i in order if part[i] > 0 or len(part) == 1)
+        return tuple(
+            self.catalog.name(self.asked[i]) for i in order if part[i] > 0 or len(part) == 1
+        )
 
     def __repr__(self) -> str:
         cart = ", ".join(printable(self.catalog.name(code)) for code in self.cart)
@@ -103,7 +105,9 @@ class Ranking(TableResult):
     def to_dict(self) -> dict[str, Any]:
         """The answer as JSON holds it."""
         return {
-            "items": [{"id": self.catalog.id(code), "name": self.catalog.name(code)} for code in self.cart],
+            "items": [
+                {"id": self.catalog.id(code), "name": self.catalog.name(code)} for code in self.cart
+            ],
             "recommendations": self.to_arrow().to_pylist(),
             "notes": list(self.notes),
         }
@@ -120,22 +124,22 @@ class CartScores:
     parts: Callable[[npt.NDArray[np.int32]], npt.NDArray[np.float64]]
     """The contributions of the cart's items to some codes, shape (any, queries)."""
 
-    def above(self, other: CartScores) -> CartScores:
-        """Both: all of these above all of the `other`, which keep their order and share no code with these."""
-        below = other.total - other.total.max(initial=-np.inf) + self.total.min(initial=0.0) - 1.0
 
-        def parts(codes: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
-            mine, theirs = self.parts(codes), other.parts(codes)
-            return np.where(np.isin(codes, self.codes)[:, None], mine, theirs)
+class CartScorer(Protocol):
+    """A model's own ranking of carts of several items."""
 
-        return CartScores(np.concatenate([self.codes, other.codes]), np.concatenate([self.total, below]), parts)
+    def score(
+        self, cart: npt.NDArray[np.int32], candidates: npt.NDArray[np.int32]
+    ) -> CartScores: ...
 
 
 CandidateRows = Callable[[npt.NDArray[np.int32]], Iterable[npt.NDArray[Any]]]
 """The scores of some candidates by each item of a cart, one row after the other."""
 
 
-def score_cart(rows: CandidateRows, queries: int, candidates: npt.NDArray[np.int32], min_score: float) -> CartScores:
+def score_cart(
+    rows: CandidateRows, queries: int, candidates: npt.NDArray[np.int32], min_score: float
+) -> CartScores:
     """The mean scores of a cart of `queries` items; `rows(codes)` are the scores of `codes` by each of them.
 
     What no item scores above `min_score` is left out. Of several items each is put on one scale: 0 for its median
@@ -185,37 +189,16 @@ def median(values: npt.NDArray[Any]) -> np.float64:
     """
     first, last = (len(values) - 1) // 2, len(values) // 2
     sample = np.sort(values[:: max(1, len(values) // SAMPLED)])
-    low, high = sample[int(0.42 * len(sample))], sample[min(int(0.58 * len(sample)) + 1, len(sample) - 1)]
+    low, high = (
+        sample[int(0.42 * len(sample))],
+        sample[min(int(0.58 * len(sample)) + 1, len(sample) - 1)],
+    )
     below = int(np.count_nonzero(values < low))
     near = values[(values >= low) & (values <= high)]
     if not below <= first <= last < below + len(near):
         near, below = values, 0
     ordered = np.partition(near, sorted({first - below, last - below}))
     return (np.float64(ordered[first - below]) + np.float64(ordered[last - below])) / 2.0
-
-
-ANSWERS_PER_NEW = 10
-"""Of so many answers that fill a list one may give its place to a new item."""
-
-
-def count_new(
-    known: Sequence[float] | npt.NDArray[np.float64],
-    new: Sequence[float] | npt.NDArray[np.float64],
-    k: int,
-    kept: int = 0,
-) -> int:
-    """How many of the best new items end a list of `k`, after the scores of both, best first.
-
-    They fill what the known answers leave empty. A full list gives the last of every ten places to new items that
-    score higher, but none of its first `kept`.
-
-    >>> count_new([5.0, 4.0], [9.0, 8.0], 3), count_new([3.0] * 10, [9.0, 8.0], 10), count_new([3.0] * 10, [2.0], 10)
-    (1, 1, 0)
-    """
-    if len(known) < k:
-        return min(len(new), k - len(known))
-    most = min(k // ANSWERS_PER_NEW, k - kept, len(new))
-    return next((place for place in range(most) if new[place] <= known[k - 1 - place]), most)
 
 
 def best(scores: npt.NDArray[Any], k: int) -> npt.NDArray[np.intp]:

@@ -18,24 +18,19 @@ MODEL_CLASSES: Mapping[str, str] = {
     "bprmf": "neatrec.models.factorization:BPRMF",
     "ease": "neatrec.models.ease:Ease",
     "item2vec": "neatrec.models.embeddings.item2vec:Item2Vec",
-    "item2vec-product": "neatrec.models.embeddings.item2vec:Item2VecProduct",
     "triple2vec": "neatrec.models.embeddings.triple2vec:Triple2Vec",
     "neat": "neatrec.models.embeddings.neat:Neat",
-    "neat-likelihood": "neatrec.models.embeddings.neat:NeatLikelihood",
     "neat-bpr": "neatrec.models.embeddings.neat_bpr:NeatBPR",
     "lift": "neatrec.models.statistics:Lift",
     "shrunk-lift": "neatrec.models.statistics:ShrunkLift",
     "shrunk-lift-tuned": "neatrec.models.tuned_lift:ShrunkLiftTuned",
     "llr": "neatrec.models.statistics:LLR",
     "jaccard": "neatrec.models.statistics:Jaccard",
-    "bayes": "neatrec.models.bayes:Bayes",
+    "odds": "neatrec.models.odds:Odds",
 }
 """Name -> module:class. Only the model that is used is imported."""
 
 MODEL_NAMES: tuple[str, ...] = tuple(MODEL_CLASSES)
-
-ALIASES: Mapping[str, tuple[str, Mapping[str, Any]]] = {"bayes-sure": ("bayes", {"goal": "evidence"})}
-"""Older names of models, and the settings they stand for."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +50,6 @@ class ModelInfo:
 
 def model_class(name: str) -> type[Model]:
     """The class of a built-in model."""
-    name = ALIASES[name][0] if name in ALIASES else name
     if name not in MODEL_CLASSES:
         raise must_be_one_of("model", MODEL_NAMES, name)
     module, _, attribute = MODEL_CLASSES[name].partition(":")
@@ -64,10 +58,27 @@ def model_class(name: str) -> type[Model]:
 
 
 def make_model(
-    name: str, settings: Mapping[str, Any] | Iterable[str] = (), *, preset: str | None = None, **more: Any
+    name: str,
+    settings: Mapping[str, Any] | Iterable[str] = (),
+    *,
+    preset: str | None = None,
+    **more: Any,
 ) -> Model:
-    """A model by name, not yet fitted. Settings are values, or KEY=VALUE texts.
+    """Make a model by name, not yet fitted.
 
+    Parameters
+    ----------
+    name
+        Name of the model; `neatrec show` lists them.
+    settings
+        Parameters as a mapping, or as KEY=VALUE texts.
+    preset
+        Name of a set of parameters, such as `paper`.
+    **more
+        Further parameters.
+
+    Examples
+    --------
     >>> make_model("shrunk-lift", k=2).parameters.k, make_model("shrunk-lift", ["k=0.5"]).parameters.k
     (2.0, 0.5)
     """
@@ -75,12 +86,7 @@ def make_model(
     given = dict(settings) if isinstance(settings, Mapping) else dict(parse_settings(settings))
     if twice := sorted(given.keys() & more.keys()):
         raise ParameterError(f"setting {twice[0]!r} is given twice")
-    return kind(kind.Parameters.make({**alias_settings(name), **given, **more}, preset=preset))
-
-
-def alias_settings(name: str) -> Mapping[str, Any]:
-    """What an older name of a model sets."""
-    return ALIASES[name][1] if name in ALIASES else {}
+    return kind(kind.Parameters.make({**given, **more}, preset=preset))
 
 
 def describe(names: Iterable[str] = MODEL_NAMES) -> tuple[ModelInfo, ...]:
@@ -92,5 +98,10 @@ def _info(model: type[Model]) -> ModelInfo:
     parameters = model.Parameters
     presets = {name: dict(settings) for name, settings in parameters.presets.items()}
     return ModelInfo(
-        model.name, model.kind, model.description, model.needs_users, describe_parameters(parameters), presets
+        model.name,
+        model.kind,
+        model.description,
+        model.needs_users,
+        describe_parameters(parameters),
+        presets,
     )

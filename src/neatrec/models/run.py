@@ -1,23 +1,16 @@
-"""`Run`: how a fit is done (seed, device, threads, progress, checkpoints), but not which model."""
+"""`Run`: how a fit is done (seed, device, threads, progress), but not which model."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-import numpy as np
-import numpy.typing as npt
-
-from neatrec.data.baskets import BasketStream
+from neatrec.cooccurrence.count_book import CountBook
+from neatrec.cooccurrence.engine import Engine, available_processors
+from neatrec.data.baskets import Baskets
 from neatrec.data.randomness import Seed, as_generator
-from neatrec.errors import must_be, must_be_one_of, require_whole
-
-if TYPE_CHECKING:
-    from neatrec.models.base import Model
-    from neatrec.models.embeddings.synchronize import Synchronizer
+from neatrec.errors import must_be_one_of, require_whole
 
 
 @dataclass(frozen=True)
@@ -40,8 +33,6 @@ class Progress:
     seconds: float
     """Since the fit began."""
     seconds_left: float
-    validation_loss: float | None = None
-    """Mean loss per pair on the validation baskets after the last epoch, where there are any."""
 
 
 @dataclass(frozen=True)
@@ -56,25 +47,11 @@ class Run:
     threads: int | None = None
     """Threads that work at the same time; None: as many as there are processors to use."""
     reproducible: bool = False
-    """The same bits for the same seed at any number of threads, at some cost in speed."""
+    """Train with one thread: the same bits for the same seed."""
     progress: Callable[[Progress], None] | None = field(default=None, compare=False)
     """Called about twice per second and at the end of each epoch."""
-    checkpoints: Path | None = None
-    """A folder for checkpoints: one after each epoch, and one when the fit is stopped."""
-    resume: bool = False
-    """Continue from the checkpoint, if there is one."""
-    validation: BasketStream | None = field(default=None, compare=False)
-    """Held-out baskets: the fit stops when their loss has not fallen for `patience` epochs."""
-    patience: int = 2
-    warm_start: Model | None = field(default=None, compare=False)
-    """A model of the same kind to start from. Embedding models use it; the others count all baskets."""
-    vectors: npt.NDArray[np.float32] | None = field(default=None, compare=False)
-    """A vector per item of the catalogue by an encoder of names or pictures, (items, dim); rows of NaN where there is
-    none. Models that `use_vectors` compare items by them that were bought seldom or never."""
-    synchronizer: Synchronizer | None = field(default=None, compare=False)
-    """Synchronizes several processes; each must be given all shards, in one order. None: a single process."""
-    stop: Callable[[], bool] | None = field(default=None, compare=False)
-    """Called about once per second; when it returns true, a checkpoint is written and KeyboardInterrupt raised."""
+    book: CountBook | None = field(default=None, compare=False)
+    """The counts of a training, which are made once for the model and its table."""
 
     def __post_init__(self) -> None:
         as_generator(self.rng)
@@ -82,18 +59,15 @@ class Run:
             raise must_be_one_of("device", self.devices, self.device)
         if self.threads is not None:
             require_whole("threads", self.threads)
-        require_whole("patience", self.patience)
-        if self.checkpoints is not None:
-            object.__setattr__(self, "checkpoints", Path(self.checkpoints))
-        if self.resume and self.checkpoints is None:
-            raise must_be("resume", "used together with `checkpoints`", self.resume)
+
+    def book_of(self, baskets: Baskets) -> CountBook:
+        """The counts of these baskets: those of `book` where they are its baskets."""
+        if self.book is not None and self.book.baskets is baskets:
+            return self.book
+        engine = Engine(threads=self.threads) if self.book is None else self.book.engine
+        return CountBook(baskets, engine)
 
     @property
     def thread_count(self) -> int:
-        """How many threads to use."""
-        return self.threads or available_processors()
-
-
-def available_processors() -> int:
-    """Processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        """How many threads train."""
+        return 1 if self.reproducible else self.threads or available_processors()

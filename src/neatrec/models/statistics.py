@@ -36,14 +36,18 @@ class ShrunkLift(CountModel):
     Parameters: ClassVar[type[ModelParameters]] = ShrunkLiftParameters
 
     def _value(self, count: Counts, query_total: Floats, item_total: Floats) -> Floats:
-        return statistics.shrunk_lift(count, self.counts.expected(query_total, item_total), self.parameters.k)
+        return statistics.shrunk_lift(
+            count, self.counts.expected(query_total, item_total), self.parameters.k
+        )
 
 
 class LLR(CountModel):
     """G^2 of the 2x2 table, negative where the pair was seen less often than expected."""
 
     name: ClassVar[str] = "llr"
-    description: ClassVar[str] = "Signed log-likelihood ratio of the 2x2 table: how significant the pair is."
+    description: ClassVar[str] = (
+        "Signed log-likelihood ratio of the 2x2 table: how significant the pair is."
+    )
     Parameters: ClassVar[type[ModelParameters]] = StrataParameters
 
     def _value(self, count: Counts, query_total: Floats, item_total: Floats) -> Floats:
@@ -63,7 +67,9 @@ class LLR(CountModel):
     def _unseen_rows(self, query_total: Floats) -> Floats:
         """Many items share their total: logarithms are computed once per distinct total."""
         totals, place = self.counts.totals
-        return self._unseen(query_total[:, None], totals[None].astype(np.float64)).take(place, axis=1)
+        return self._unseen(query_total[:, None], totals[None].astype(np.float64)).take(
+            place, axis=1
+        )
 
 
 class Jaccard(CountModel):

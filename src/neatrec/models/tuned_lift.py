@@ -9,7 +9,7 @@ strong pairs is chosen. E is an expected count, so the strength applies to all b
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,10 +17,18 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec import statistics
-from neatrec.data.baskets import Baskets, MaskedShards
-from neatrec.data.randomness import as_generator
+from neatrec.data.baskets import Baskets
+from neatrec.data.randomness import rng_for
 from neatrec.data.splits import moment_of_share, uniform_of_ids, validation_mask
-from neatrec.models.counts import CountModel, Counts, Floats, PairCounts, StrataParameters, frequent_pairs
+from neatrec.models.arrays import ArraySpec
+from neatrec.models.counts import (
+    CountModel,
+    Counts,
+    Floats,
+    PairCounts,
+    StrataParameters,
+    frequent_pairs,
+)
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
 
@@ -41,14 +49,18 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TunedLiftParameters(StrataParameters):
-    strong_lift: float = parameter(4.0, "The lift from which a validation pair counts as strong.", low=1.0)
+    strong_lift: float = parameter(
+        4.0, "The lift from which a validation pair counts as strong.", low=1.0
+    )
 
 
 class ShrunkLiftTuned(CountModel):
     """C / (E + k), with k tuned within the training baskets."""
 
     name: ClassVar[str] = "shrunk-lift-tuned"
-    description: ClassVar[str] = "Shrunk lift with k tuned on validation baskets within the training baskets."
+    description: ClassVar[str] = (
+        "Shrunk lift with k tuned on validation baskets within the training baskets."
+    )
     Parameters: ClassVar[type[ModelParameters]] = TunedLiftParameters
     k: float
     hit_rates: Floats
@@ -59,21 +71,37 @@ class ShrunkLiftTuned(CountModel):
         """It tunes k on top of the counts."""
         return self.name, self.parameters.to_dict()
 
-    def _fit(self, shards: Iterable[Baskets], run: Run) -> None:
-        super()._fit(shards, run)
-        found = tune_k(shards, lambda part: self._count(part, run), self.parameters.strong_lift, run)
+    def _fit(self, baskets: Baskets, run: Run) -> None:
+        super()._fit(baskets, run)
+        found = tune_k(
+            baskets,
+            lambda part: self._count(part, run),
+            self.parameters.strong_lift,
+            run,
+        )
         self.k, self.hit_rates, self.strong_pairs = found
 
     def _value(self, count: Counts, query_total: Floats, item_total: Floats) -> Floats:
         return statistics.shrunk_lift(count, self.counts.expected(query_total, item_total), self.k)
 
     def fit_info(self) -> dict[str, Any]:
-        rates = dict(zip((f"{k:g}" for k in STRENGTHS), self.hit_rates.round(6).tolist(), strict=False))
+        rates = dict(
+            zip((f"{k:g}" for k in STRENGTHS), self.hit_rates.round(6).tolist(), strict=False)
+        )
         return {"k": self.k, "strong_pairs": self.strong_pairs, "hit_rates": rates}
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
-        found = {"k": np.array([self.k]), "hit_rates": self.hit_rates, "strong_pairs": np.array([self.strong_pairs])}
+        found = {
+            "k": np.array([self.k]),
+            "hit_rates": self.hit_rates,
+            "strong_pairs": np.array([self.strong_pairs]),
+        }
         return {**super()._arrays(), **found}
+
+    @classmethod
+    def array_specs(cls) -> Mapping[str, ArraySpec]:
+        ones = {"k": ArraySpec("f", ("one",), 0), "strong_pairs": ArraySpec("i", ("one",), 0)}
+        return {**super().array_specs(), **ones, "hit_rates": ArraySpec("f", ("steps",), 0)}
 
     def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         super()._restore(arrays)
@@ -83,13 +111,16 @@ class ShrunkLiftTuned(CountModel):
 
 
 def tune_k(
-    shards: Iterable[Baskets], count: Callable[[Iterable[Baskets]], PairCounts], strong_lift: float, run: Run
+    baskets: Baskets,
+    count: Callable[[Baskets], PairCounts],
+    strong_lift: float,
+    run: Run,
 ) -> tuple[float, Floats, int]:
     """The strength with the highest hit rate, the hit rates of all STRENGTHS, and the number of strong pairs."""
     hits, pairs = np.zeros(len(STRENGTHS)), 0
-    for counts, validation in _folds(shards, count):
+    for counts, validation in _folds(baskets, count):
         query, item = strong_pairs(validation, strong_lift)
-        query, item = _sample(query, item, as_generator(run.rng).spawn(1)[0])
+        query, item = _sample(query, item, rng_for("queries", run.rng))
         hits += hits_by_strength(counts, query, item)
         pairs += len(query)
     if pairs < MIN_STRONG_PAIRS:
@@ -102,37 +133,37 @@ def tune_k(
 
 
 def _folds(
-    shards: Iterable[Baskets], count: Callable[[Iterable[Baskets]], PairCounts]
+    baskets: Baskets, count: Callable[[Baskets], PairCounts]
 ) -> Iterator[tuple[PairCounts, PairCounts]]:
     """(counts that rank, counts that validate)."""
-    earlier = before_the_last_fifth(shards)
-    first = _halves(shards) if earlier is None else earlier
-    counts, validation = (count(MaskedShards(shards, [mask == part for mask in first])) for part in (True, False))
+    earlier = before_the_last_fifth(baskets)
+    first = _first_half(baskets) if earlier is None else earlier
+    counts, validation = (count(baskets.select(part)) for part in (first, ~first))
     yield counts, validation
     if earlier is None:
         yield validation, counts
 
 
-def _halves(shards: Iterable[Baskets]) -> list[npt.NDArray[np.bool_]]:
-    """Which baskets of each shard are in the first half: by the split's rule, or by a hash where that is unbalanced."""
-    by_rule = [validation_mask(shard.ids) for shard in shards]
-    share = sum(int(mask.sum()) for mask in by_rule) / max(sum(len(mask) for mask in by_rule), 1)
+def _first_half(baskets: Baskets) -> npt.NDArray[np.bool_]:
+    """Which baskets are in the first half: by the split's rule, or by a hash where that is unbalanced."""
+    by_rule = validation_mask(baskets.ids)
+    share = by_rule.mean() if len(by_rule) else 0.0
     if MIN_HALF_SHARE <= share <= 1 - MIN_HALF_SHARE:
         return by_rule
     # ids such as those of every fourth order all fall on one side
-    return [uniform_of_ids(shard.ids, "shrunk-lift-tuned") < 0.5 for shard in shards]
+    return uniform_of_ids(baskets.ids, "shrunk-lift-tuned") < 0.5
 
 
-def before_the_last_fifth(shards: Iterable[Baskets]) -> list[npt.NDArray[np.bool_]] | None:
-    """Which baskets of each shard came before the last fifth of all; None where times are unknown or all the same."""
-    times = [shard.times for shard in shards if shard.times is not None]
-    if len(times) < sum(1 for _ in shards) or np.ptp(np.concatenate(times)) == 0:
+def before_the_last_fifth(baskets: Baskets) -> npt.NDArray[np.bool_] | None:
+    """Which baskets came before the last fifth of all; None where times are unknown or all the same."""
+    if baskets.times is None or np.ptp(baskets.times) == 0:
         return None
-    moment = moment_of_share(np.concatenate(times), 0.8)
-    return [of_shard < moment for of_shard in times]
+    return baskets.times < moment_of_share(baskets.times, 0.8)
 
 
-def strong_pairs(counts: PairCounts, strong_lift: float) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+def strong_pairs(
+    counts: PairCounts, strong_lift: float
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Query and item of the strong pairs, sorted by query, both directions."""
     query, item, count = frequent_pairs(counts.matrix, STRONG_COUNT)
     query_total, item_total = counts.total[query], counts.total[item]
@@ -150,7 +181,9 @@ def hits_by_strength(
     """
     matrix, total = counts.matrix, counts.total
     hits = np.zeros(len(STRENGTHS))
-    for q, start, size in zip(*np.unique(query, return_index=True, return_counts=True), strict=True):
+    for q, start, size in zip(
+        *np.unique(query, return_index=True, return_counts=True), strict=True
+    ):
         row = slice(matrix.indptr[q], matrix.indptr[q + 1])
         count = matrix.data[row]
         expected = counts.expected(total[q], total[matrix.indices[row]])

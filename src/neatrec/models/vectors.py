@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.compiled import RELAXED, compiled
+from neatrec.models.arrays import ArraySpec
 from neatrec.models.base import Codes, Model, Scores
 from neatrec.models.parallel import MIN_PAIRS_PER_THREAD, parallel_slices
 
@@ -65,8 +66,6 @@ class CosineModel(Model):
     directions: Vectors
 
     def _take(self, vectors: Vectors) -> None:
-        if vectors.ndim != 2 or len(vectors) != len(self.catalog):
-            raise ValueError(f"`vectors` must have a row for each of the {len(self.catalog)} items")
         length = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
         self.vectors = np.ascontiguousarray(vectors, dtype=np.float32)
         self.directions = (vectors / np.where(length == 0, 1.0, length)).astype(np.float32)
@@ -90,6 +89,10 @@ class CosineModel(Model):
 
     def item_vectors(self) -> Vectors:
         return self.vectors
+
+    @classmethod
+    def array_specs(cls) -> Mapping[str, ArraySpec]:
+        return {"vectors": ArraySpec("f", ("items", "dim"))}
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
         return {"vectors": self.vectors}

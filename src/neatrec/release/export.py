@@ -10,21 +10,17 @@ from pathlib import Path
 from neatrec.bundle.folder import replacing
 from neatrec.errors import must_be, must_be_one_of
 from neatrec.io.addresses import holds_password, is_address, parse_address
-from neatrec.release.export_databases import KEY, write_postgres, write_redis, write_sqlite
+from neatrec.release.export_databases import KEY, TABLE, write_postgres, write_redis
 from neatrec.release.export_files import (
-    TABLE,
     Parts,
-    check_json_folder,
     documents,
     write_csv,
-    write_json_folder,
     write_json_lines,
     write_parquet,
-    write_sql,
 )
 from neatrec.release.export_rows import blocks, export_rows
 from neatrec.release.export_shops import SHOPS, shop_table
-from neatrec.serving import ServingTable
+from neatrec.serving import Filters, PairTable
 from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
@@ -32,16 +28,12 @@ log = logging.getLogger(__name__)
 WRITERS: dict[str, Callable[[Parts, Path], None]] = {
     "parquet": write_parquet,
     "csv": write_csv,
-    "sql": write_sql,
     "jsonl": write_json_lines,
-    "json": write_json_folder,
 }
-"""Of files; those of shop systems are CSV."""
+"""Of files, whose ending names the target; those of shop systems are CSV."""
 SERVERS = {"postgresql": "postgres", "postgres": "postgres", "redis": "redis", "rediss": "redis"}
 """The scheme of an address -> the target."""
-DATABASES = ("postgres", "redis", "sqlite")
-ENDINGS = ("parquet", "csv", "sql", "jsonl", "sqlite")
-"""Targets that the ending of a file names."""
+DATABASES = ("postgres", "redis")
 TARGETS = (*WRITERS, *SHOPS, *DATABASES)
 
 
@@ -52,10 +44,12 @@ class ExportOptions:
     target: str | None = None
     """One of `TARGETS`; None: by the address, or the ending of the file."""
     out: str | Path | None = None
-    """A file, a folder, the address of a server; None: named after the target."""
+    """A file, or the address of a server; None: named after the target."""
     k: int = 10
     min_evidence: str | None = None
     """None: likely; for items that nobody has bought, what goes with their category."""
+    same_category: str = "last"
+    """Where answers of the item's own category stand: last, exclude, mix."""
     products: Path | None = None
     """The product export of a shop system."""
     table: str | None = None
@@ -72,34 +66,39 @@ class Exported:
     """Items that the target cannot hold."""
 
 
-def export_answers(index: ServingTable, options: ExportOptions) -> Exported:
+def export_answers(index: PairTable, options: ExportOptions) -> Exported:
     """Write the first `k` answers of each item that have at least the evidence asked for, as `recommend` gives them."""
     target = options.target or _target_of(options.out)
     out = _checked_out(target, options)
-    path, bundle = Path(out), index.version
-    chosen = export_rows(index, options.min_evidence, options.k)
+    filters = Filters(
+        k=options.k, min_evidence=options.min_evidence, same_category=options.same_category
+    )
+    chosen = export_rows(index, filters)
     answers, left_out = len(chosen), list[str]()
     parts = blocks(index, chosen)
     if target in SHOPS:
         table, answers, left_out = shop_table(index, chosen, SHOPS[target], options.products)
         parts = iter([table])
-    if target in ("json", "jsonl", "redis"):
-        parts = documents(parts, bundle, evidence=target == "jsonl")
-    if target == "json":
-        check_json_folder(path)
+    if target in ("jsonl", "redis"):
+        parts = documents(parts, index.version, evidence=target == "jsonl")
     if target == "postgres":
-        write_postgres(parts, out, options.table or f"public.{TABLE}")
+        write_postgres(parts, out, options.table or TABLE)
     elif target == "redis":
         write_redis(parts, out, options.table or KEY)
-    elif target == "sqlite":
-        write_sqlite(parts, path, options.table or TABLE)
     else:
-        with replacing(path) as unfinished:
+        with replacing(Path(out)) as unfinished:
             WRITERS.get(target, write_csv)(parts, unfinished)
     if left_out:
         example = printable(left_out[0])
-        log.warning("left out %s that %s cannot hold, such as %s", plural(len(left_out), "item"), target, example)
-    return Exported(target, parse_address(out).shown if is_address(out) else out, answers, tuple(left_out))
+        log.warning(
+            "left out %s that %s cannot hold, such as %s",
+            plural(len(left_out), "item"),
+            target,
+            example,
+        )
+    return Exported(
+        target, parse_address(out).shown if is_address(out) else out, answers, tuple(left_out)
+    )
 
 
 def _target_of(out: str | Path | None) -> str:
@@ -107,8 +106,8 @@ def _target_of(out: str | Path | None) -> str:
         return "parquet"
     scheme, address, _ = str(out).partition("://")
     found = SERVERS.get(scheme) if address else Path(out).suffix.removeprefix(".")
-    if found not in (*ENDINGS, *DATABASES):
-        endings = ", ".join(f".{ending}" for ending in ENDINGS)
+    if found not in (*WRITERS, *DATABASES):
+        endings = ", ".join(f".{ending}" for ending in WRITERS)
         hint = f"Or choose --for: {', '.join(TARGETS)}."
         wanted = f"an address of PostgreSQL or Redis, or a name that ends in {endings}"
         raise must_be("out", wanted, _shown(out), hint=hint)
@@ -137,8 +136,12 @@ def _checked_out(target: str, options: ExportOptions) -> str:
     schemes = [scheme for scheme, server in SERVERS.items() if server == target]
     address = options.out is not None and "://" in str(options.out)
     if schemes and not (address and str(options.out).partition("://")[0] in schemes):
-        raise must_be("out", f"an address such as {schemes[0]}://user@host for --for {target}", _shown(options.out))
+        raise must_be(
+            "out",
+            f"an address such as {schemes[0]}://user@host for --for {target}",
+            _shown(options.out),
+        )
     if address and not schemes:
         raise must_be("out", f"a file for --for {target}", _shown(options.out))
-    default = {"json": "neatrec-json"} | {name: f"neatrec-answers.{name}" for name in ENDINGS}
-    return str(options.out or default.get(target, f"neatrec-{target}.csv"))
+    default = f"neatrec-answers.{target}" if target in WRITERS else f"neatrec-{target}.csv"
+    return str(options.out or default)

@@ -1,15 +1,13 @@
-"""Answers in a database: PostgreSQL, SQLite, Redis. Readers see the old answers until the new ones are all there."""
+"""Answers in PostgreSQL or Redis. Readers see the old answers until the new ones are all there."""
 
 from __future__ import annotations
 
 import os
 import re
-import sqlite3
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,10 +15,10 @@ import pyarrow.compute as pc
 
 from neatrec.errors import ParameterError, must_be, require_extra
 from neatrec.io.addresses import Address, parse_address
-from neatrec.io.databases import CONNECT_SECONDS, connected, own_words, postgresql_uri
-from neatrec.release.export_files import SQL_TYPES, Parts
-from neatrec.text import printable
+from neatrec.io.postgresql import CONNECT_SECONDS, connected, own_words, postgresql_uri
+from neatrec.release.export_files import Parts
 
+TABLE = "public.neatrec_complements"
 KEY = "neatrec:complements"
 """The hash in Redis."""
 TIMEOUT = 10
@@ -29,6 +27,8 @@ UNUSED = 3600
 """Seconds after which Redis drops what an export that was killed left behind."""
 BATCH = 500
 """Items that Redis gets at a time."""
+SQL_TYPES = {"string": "VARCHAR", "int32": "INTEGER", "int64": "BIGINT", "float": "REAL"}
+SQL_TYPES["bool"] = "BOOLEAN"
 
 
 def write_postgres(parts: Parts, address: str, table: str) -> None:
@@ -41,7 +41,9 @@ def write_postgres(parts: Parts, address: str, table: str) -> None:
     first = _without_nul(next(parts))
     with _postgres(address) as connection, connection.cursor() as cursor:
         cursor.execute(f"SELECT to_regclass('{quoted}') IS NULL")
-        if cursor.fetchone() == (True,):  # IF NOT EXISTS asks for the right to create, whatever is there
+        if cursor.fetchone() == (
+            True,
+        ):  # IF NOT EXISTS asks for the right to create, whatever is there
             cursor.execute(_create(quoted, first.schema))
         cursor.execute(f"LOCK TABLE {quoted} IN SHARE ROW EXCLUSIVE MODE")
         cursor.execute(f"DELETE FROM {quoted}")
@@ -72,30 +74,10 @@ def _without_nul(part: pa.Table) -> pa.Table:
     """PostgreSQL has no NUL in a text: the replacement character stands for it."""
     for place, field in enumerate(part.schema):
         if field.type == pa.string():
-            part = part.set_column(place, field.name, pc.replace_substring(part[field.name], "\x00", "\ufffd"))
+            part = part.set_column(
+                place, field.name, pc.replace_substring(part[field.name], "\x00", "\ufffd")
+            )
     return part
-
-
-def write_sqlite(parts: Parts, path: Path, table: str) -> None:
-    """Replace the rows of `table` in one transaction; other tables of the file stay."""
-    quoted = _quoted(table)
-    try:
-        connection = sqlite3.connect(path, timeout=TIMEOUT, isolation_level=None)
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            first = next(parts)
-            connection.execute(_create(quoted, first.schema))
-            connection.execute(f"DELETE FROM {quoted}")
-            marks = ", ".join("?" * len(first.schema))
-            names = ", ".join(map(_quoted, first.column_names))
-            for part in chain([first], parts):
-                rows = zip(*(column.to_pylist() for column in part.columns), strict=True)
-                connection.executemany(f"INSERT INTO {quoted} ({names}) VALUES ({marks})", rows)
-            connection.execute("COMMIT")
-        finally:
-            connection.close()
-    except sqlite3.Error as error:
-        raise ParameterError(f"cannot write {printable(path)}: {printable(error)}", file=str(path)) from error
 
 
 def write_redis(documents: Parts, address: str, key: str) -> None:
@@ -126,7 +108,9 @@ def write_redis(documents: Parts, address: str, key: str) -> None:
                 ids, texts = part["id"].to_pylist(), part["document"].to_pylist()
                 for begin in range(0, len(ids), BATCH):
                     batch = slice(begin, begin + BATCH)
-                    client.hset(unfinished, mapping=dict(zip(ids[batch], texts[batch], strict=True)))
+                    client.hset(
+                        unfinished, mapping=dict(zip(ids[batch], texts[batch], strict=True))
+                    )
                     client.expire(unfinished, UNUSED)
             swap = client.pipeline(transaction=True)
             if client.exists(unfinished):
@@ -144,16 +128,17 @@ def write_redis(documents: Parts, address: str, key: str) -> None:
 
 
 def _failed(server: Address, error: Exception, hint: str | None = None) -> ParameterError:
-    return ParameterError(f"{server.shown} refused or did not answer: {own_words(error)}", hint=hint)
+    return ParameterError(
+        f"{server.shown} refused or did not answer: {own_words(error)}", hint=hint
+    )
 
 
 def _quoted(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise must_be("table", "letters, digits and underscores, or SCHEMA.TABLE in PostgreSQL", name)
+        raise must_be("table", "letters, digits and underscores, or SCHEMA.TABLE", name)
     return f'"{name}"'
 
 
 def _create(table: str, schema: pa.Schema) -> str:
-    kinds = SQL_TYPES | {"float": "REAL"}  # a COPY wants the very type
-    columns = ", ".join(f"{_quoted(field.name)} {kinds[str(field.type)]}" for field in schema)
+    columns = ", ".join(f"{_quoted(field.name)} {SQL_TYPES[str(field.type)]}" for field in schema)
     return f'CREATE TABLE IF NOT EXISTS {table} ({columns}, PRIMARY KEY ("query", "rank"))'

@@ -16,7 +16,7 @@ from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import ParameterError, SourceError
 from neatrec.release.export_files import FORMULA
 from neatrec.release.export_rows import ExportRows
-from neatrec.serving import ServingTable
+from neatrec.serving import PairTable
 from neatrec.text import printable
 
 Codes = npt.NDArray[np.int32]
@@ -35,13 +35,11 @@ class ShopFormat:
     """Names of the column that tells products apart, in the shop's own product export."""
     also: tuple[str, ...]
     """Columns of that export by which an item is found, too."""
-    lists: tuple[str, ...]
-    """Columns of the file that hold the list."""
+    complements: str
+    """The column of the file that holds the list."""
     separator: str
     kept: tuple[str, ...] = ()
     """Columns of the shop's export that the import asks for."""
-    positions: tuple[str, ...] = ()
-    """Columns that hold the place of each product in its list."""
     prefix: str = ""
     """Before a key in a list."""
     own_key: str | None = None
@@ -56,24 +54,19 @@ SHOPS = {
         keys=("Handle", "URL handle"),
         also=("Variant SKU", "SKU"),
         kept=("Title",),
-        lists=(
-            "Complementary products "
-            "(product.metafields.shopify--discovery--product_recommendation.complementary_products)",
-        ),
+        complements="Complementary products "
+        "(product.metafields.shopify--discovery--product_recommendation.complementary_products)",
         separator="; ",
         most=10,
     ),
     "woocommerce": ShopFormat(
-        "WooCommerce", keys=("ID",), also=("SKU",), lists=("Cross-sells",), separator=",", prefix="id:", own_key="SKU"
-    ),
-    "magento": ShopFormat(
-        "Magento",
-        keys=("sku",),
-        also=(),
-        lists=("related_skus", "crosssell_skus"),
-        positions=("related_position", "crosssell_position"),
+        "WooCommerce",
+        keys=("ID",),
+        also=("SKU",),
+        complements="Cross-sells",
         separator=",",
-        own_key="sku",
+        prefix="id:",
+        own_key="SKU",
     ),
 }
 
@@ -90,7 +83,7 @@ class Products:
 
 
 def shop_table(
-    index: ServingTable, chosen: ExportRows, shop: ShopFormat, file: Path | None
+    index: PairTable, chosen: ExportRows, shop: ShopFormat, file: Path | None
 ) -> tuple[pa.Table, int, list[str]]:
     """The rows that the shop imports, one per product with answers; how many answers; the items left out.
 
@@ -98,26 +91,33 @@ def shop_table(
     """
     products = _usable(_products(index.catalog, shop, file), shop)
     out = [index.catalog.id(code) for code in np.flatnonzero(products.of_item == NOWHERE).tolist()]
-    query, item = products.of_item[chosen.query], products.of_item[chosen.columns(index)["item"]]
+    query, item = products.of_item[chosen.query], products.of_item[chosen.item]
     kept = (query != NOWHERE) & (item != NOWHERE) & (query != item)
     if len(chosen) and not kept.any() and out:
-        where = f"product of {printable(file)}" if file else f"{shop.own_key} that {shop.name} can hold"
-        raise ParameterError(f"no answer is for an item whose id is a {where}, such as {printable(out[0])!r}")
+        where = (
+            f"product of {printable(file)}" if file else f"{shop.own_key} that {shop.name} can hold"
+        )
+        raise ParameterError(
+            f"no answer is for an item whose id is a {where}, such as {printable(out[0])!r}"
+        )
     query, item = _first_answers(query[kept], item[kept], chosen.rank[kept], shop.most)
     key, *others = products.columns
-    asked, start, sizes = np.unique(query, return_index=True, return_counts=True)
+    asked, start = np.unique(query, return_index=True)
     start = pa.array([*start, len(query)], pa.int64())
-    names = pc.binary_join_element_wise(products.prefix, products.columns[key].cast(pa.string()), "")
-    joined = pc.binary_join(pa.LargeListArray.from_arrays(start, names.take(pa.array(item))), shop.separator)
+    names = pc.binary_join_element_wise(
+        products.prefix, products.columns[key].cast(pa.string()), ""
+    )
+    joined = pc.binary_join(
+        pa.LargeListArray.from_arrays(start, names.take(pa.array(item))), shop.separator
+    )
     table = {name: products.columns[name].take(pa.array(asked)) for name in (key, *others)}
-    table |= dict.fromkeys(shop.lists, joined)
-    if shop.positions:
-        places = [shop.separator.join(map(str, range(1, size + 1))) for size in range(sizes.max(initial=0) + 1)]
-        table |= dict.fromkeys(shop.positions, pa.array(places).take(pa.array(sizes)))
+    table[shop.complements] = joined
     return pa.table(table), len(item), out
 
 
-def _first_answers(query: Codes, item: Codes, rank: npt.NDArray[np.int64], most: int | None) -> tuple[Codes, Codes]:
+def _first_answers(
+    query: Codes, item: Codes, rank: npt.NDArray[np.int64], most: int | None
+) -> tuple[Codes, Codes]:
     """Each product's answers by rank, each once, at most so many."""
     order = np.lexsort((rank, query))
     query, item = query[order], item[order]
@@ -159,11 +159,15 @@ def _products(catalog: Catalog, shop: ShopFormat, file: Path | None) -> Products
         raise SourceError(f"there is no product in {printable(file)}", file=str(file))
     by_name = found | code
     by_name.pop("", None)
-    of_item = np.array([by_name.get(item, NOWHERE) for item in catalog.ids.to_pylist()], dtype=np.int32)
+    of_item = np.array(
+        [by_name.get(item, NOWHERE) for item in catalog.ids.to_pylist()], dtype=np.int32
+    )
     for variant, item in catalog.code_of_variant.items():
         if of_item[item] == NOWHERE:
             of_item[item] = by_name.get(variant, NOWHERE)
-    return Products({name: string_array(cells) for name, cells in columns.items()}, of_item, shop.prefix)
+    return Products(
+        {name: string_array(cells) for name, cells in columns.items()}, of_item, shop.prefix
+    )
 
 
 def _read_products(file: Path) -> tuple[Sequence[str], list[dict[str, str]]]:
@@ -174,7 +178,9 @@ def _read_products(file: Path) -> tuple[Sequence[str], list[dict[str, str]]]:
             return reader.fieldnames or (), list(reader)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         why = error.strerror if isinstance(error, OSError) else printable(error)
-        raise SourceError(f"cannot read the products in {printable(file)}: {why}", file=str(file)) from error
+        raise SourceError(
+            f"cannot read the products in {printable(file)}: {why}", file=str(file)
+        ) from error
     finally:
         csv.field_size_limit(limit)
 
@@ -185,7 +191,9 @@ def _column(names: Sequence[str], wanted: tuple[str, ...], file: Path) -> str:
             return name
     shown = printable(", ".join(names))
     raise SourceError(
-        f"no column {' or '.join(wanted)} in {printable(file)}", file=str(file), hint=f"Its columns: {shown}."
+        f"no column {' or '.join(wanted)} in {printable(file)}",
+        file=str(file),
+        hint=f"Its columns: {shown}.",
     )
 
 

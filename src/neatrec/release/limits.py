@@ -27,14 +27,10 @@ class PublishLimits:
     """How far it may rise."""
     coverage_fall: float = 0.05
     """How far the share of sales with evidence may fall, absolutely."""
-    held_out_fall: float = 0.05
-    """How far the held-out measure may fall, where both bundles have one."""
     top10_changed: float = 0.5
     """The largest share of changed top ten answers, weighted by sales."""
     file: str | None = field(default=None, compare=False)
     """The file of the limits; None: the defaults, or the caller's."""
-    explicit: frozenset[str] = field(default=frozenset(), compare=False)
-    """The limits that are not defaults."""
 
     def __post_init__(self) -> None:
         for name in limit_names():
@@ -50,14 +46,16 @@ class PublishLimits:
         try:
             return replace(cls.make(settings), file=str(file))
         except ParameterError as error:
-            raise SourceError(f"{printable(file)}: {error.message}", hint=error.hint, file=str(file)) from error
+            raise SourceError(
+                f"{printable(file)}: {error.message}", hint=error.hint, file=str(file)
+            ) from error
 
     @classmethod
     def make(cls, settings: Mapping[str, Any]) -> PublishLimits:
         for name in settings:
             if name not in limit_names():
                 raise must_be_one_of("limit", limit_names(), name)
-        return cls(**settings, explicit=frozenset(settings))
+        return cls(**settings)
 
     def violations(self, change: BundleDiff) -> list[str]:
         """One sentence per violated limit."""
@@ -70,14 +68,6 @@ class PublishLimits:
             found.append(
                 f"sales with evidence fell from {old:.1%} to {new:.1%} (coverage_fall = {self.coverage_fall:g})"
             )
-        if change.held_out is not None:
-            old, new = change.held_out
-            if new < old * (1 - self.held_out_fall):
-                found.append(
-                    f"the held-out measure fell from {old:.4f} to {new:.4f} (held_out_fall = {self.held_out_fall:g})"
-                )
-        if change.held_out_note is not None and "held_out_fall" in self.explicit:
-            found.append(f"the held-out measure cannot be compared, and held_out_fall is set: {change.held_out_note}")
         if change.top10_changed > self.top10_changed:
             found.append(
                 f"{change.top10_changed:.1%} of the top ten answers changed (top10_changed = {self.top10_changed:g})"
@@ -87,7 +77,9 @@ class PublishLimits:
     def _origin(self) -> str:
         if self.file is not None:
             return f"the limits come from {printable(self.file)}."
-        return "these are the default limits: set others in gate.toml in the store, or by --gate FILE."
+        return (
+            "these are the default limits: set others in gate.toml in the store, or by --gate FILE."
+        )
 
     def check(self, change: BundleDiff) -> None:
         if reasons := self.violations(change):
@@ -99,10 +91,12 @@ class PublishLimits:
 
 
 def limit_names() -> list[str]:
-    return [entry.name for entry in fields(PublishLimits) if entry.name not in ("file", "explicit")]
+    return [entry.name for entry in fields(PublishLimits) if entry.name != "file"]
 
 
-def _out_of_range(what: str, numbers: tuple[int, int], fall: float, rise: float, key: str) -> list[str]:
+def _out_of_range(
+    what: str, numbers: tuple[int, int], fall: float, rise: float, key: str
+) -> list[str]:
     old, new = numbers
     if new < old * (1 - fall):
         return [f"{what} fell from {old:,} to {new:,} ({key}_fall = {fall:g})"]

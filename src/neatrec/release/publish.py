@@ -13,13 +13,15 @@ from neatrec.errors import BundleError, GateError, must_be
 from neatrec.release.diff import BundleDiff, compare
 from neatrec.release.limits import PublishLimits
 from neatrec.release.store import BundleStore
-from neatrec.serving import ServingTable
+from neatrec.serving import PairTable
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)
 
 
-def publish(bundle: str | Path, store: str | Path, gate: PublishLimits | None = None) -> dict[str, Any]:
+def publish(
+    bundle: str | Path, store: str | Path, gate: PublishLimits | None = None
+) -> dict[str, Any]:
     """Make the bundle live and report it; `GateError` where a limit is violated, and the live one stays.
 
     A bundle that was rolled back is not published again. `gate` None: the limits of the store's `gate.toml`, or the
@@ -28,27 +30,30 @@ def publish(bundle: str | Path, store: str | Path, gate: PublishLimits | None = 
     """
     place = BundleStore(store)
     with place.locked():
-        new = ServingTable.open(bundle)
-        _ = new.model  # read and tried out: the gate lets nothing through that a service would refuse
-        limits = gate or (PublishLimits.read(place.gate_file) if place.gate_file.exists() else PublishLimits())
+        new = PairTable.open(bundle)
+        _ = (
+            new.model
+        )  # read and tried out: the gate lets nothing through that a service would refuse
+        limits = gate or (
+            PublishLimits.read(place.gate_file) if place.gate_file.exists() else PublishLimits()
+        )
         live = place.current()
         base, index, damaged = _newest_intact(place, live)
         compared = {"compared_with": None if base is None else base.number, "damaged": damaged}
         if index is not None and base is not None and base == live and index.version == new.version:
-            log.info("nothing to publish: %s is live already", printable(bundle))
             return {**_report(place, base, None, published=False), **compared}
         _refuse_rolled_back(place, new.version)
         change = None if index is None else compare(index, new)
         if change is not None:
-            if change.held_out_note is not None:
-                log.warning("not comparing the held-out measure: %s", change.held_out_note)
             limits.check(change)
         version = place.add(BundleFolder.of(bundle).readable())
         if read_manifest(version.folder, verify=False).content_hash != new.version:
-            raise GateError("not published: the bundle was replaced while it was being compared", hint="Publish again.")
+            raise GateError(
+                "not published: the bundle was replaced while it was being compared",
+                hint="Publish again.",
+            )
         place.make_live(version)
         place.prune()
-    log.info("published version %d", version.number)
     return {**_report(place, version, change, published=True), **compared}
 
 
@@ -73,15 +78,17 @@ def _content_hash(version: StoredVersion) -> str | None:
 
 def _newest_intact(
     place: BundleStore, live: StoredVersion | None
-) -> tuple[StoredVersion | None, ServingTable | None, list[int]]:
+) -> tuple[StoredVersion | None, PairTable | None, list[int]]:
     """The live version, or the newest intact one before it that was not rolled back; and the damaged ones."""
     damaged: list[int] = []
     if live is None:
         return None, None, damaged
-    earlier = [v for v in reversed(place.versions()) if v.number < live.number and not v.mark.exists()]
+    earlier = [
+        v for v in reversed(place.versions()) if v.number < live.number and not v.mark.exists()
+    ]
     for version in (live, *earlier):
         try:
-            return version, ServingTable.open(version.folder), damaged
+            return version, PairTable.open(version.folder), damaged
         except BundleError as error:
             damaged.append(version.number)
             what = f"version {version.number}{' (live)' if version == live else ''} is damaged"
@@ -96,22 +103,28 @@ def rollback(store: str | Path, to: int | None = None) -> dict[str, Any]:
         raise must_be("store", "a store that `neatrec publish` made", str(store))
     with place.locked():
         versions = place.versions()
-        target = _version_numbered(versions, to) if to is not None else _previous_version(place, versions)
-        ServingTable.open(target.folder)  # refused where a service would refuse it
+        target = (
+            _version_numbered(versions, to)
+            if to is not None
+            else _previous_version(place, versions)
+        )
+        PairTable.open(target.folder)  # refused where a service would refuse it
         if to is None and (live := place.current()) is not None:
             live.mark.touch()
         target.mark.unlink(missing_ok=True)
         place.make_live(target)
-    log.info("rolled back to version %d", target.number)
     return _report(place, target, None, published=False)
 
 
 def _previous_version(place: BundleStore, versions: list[StoredVersion]) -> StoredVersion:
     live = place.current()
-    earlier = [v for v in versions if live is not None and v.number < live.number and not v.mark.exists()]
+    earlier = [
+        v for v in versions if live is not None and v.number < live.number and not v.mark.exists()
+    ]
     if not earlier:
         raise BundleError(
-            f"{printable(place.folder)} holds no version before the live one", hint="The live one is untouched."
+            f"{printable(place.folder)} holds no version before the live one",
+            hint="The live one is untouched.",
         )
     return earlier[-1]
 
@@ -120,10 +133,16 @@ def _version_numbered(versions: list[StoredVersion], number: int) -> StoredVersi
     for version in versions:
         if version.number == number:
             return version
-    raise must_be("to", f"one of the versions {', '.join(str(v.number) for v in versions) or '(none)'}", number)
+    raise must_be(
+        "to",
+        f"one of the versions {', '.join(str(v.number) for v in versions) or '(none)'}",
+        number,
+    )
 
 
-def _report(place: BundleStore, live: StoredVersion, change: BundleDiff | None, *, published: bool) -> dict[str, Any]:
+def _report(
+    place: BundleStore, live: StoredVersion, change: BundleDiff | None, *, published: bool
+) -> dict[str, Any]:
     return {
         "store": str(place.folder),
         "published": published,

@@ -15,9 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from neatrec.bundle.folder import remove, sync_file, sync_folder, system_errors
+from neatrec.atomic import remove, sync_file, sync_folder
+from neatrec.bundle.folder import system_errors
 from neatrec.bundle.manifest import NAME, read_manifest_file, verify_files
-from neatrec.bundle.versions import CURRENT, VERSIONS, StoredVersion, versions_of
+from neatrec.bundle.versions import CURRENT, ROLLED_BACK, VERSIONS, StoredVersion, versions_of
 from neatrec.errors import BundleError, must_be
 from neatrec.text import printable
 
@@ -38,7 +39,9 @@ class BundleStore:
         if self.folder.exists() and not self.folder.is_dir():
             raise must_be("store", "a folder", str(folder))
         if (self.folder / NAME).exists():
-            raise must_be("store", "the folder of a store, which holds bundles; this is one", str(folder))
+            raise must_be(
+                "store", "the folder of a store, which holds bundles; this is one", str(folder)
+            )
 
     @property
     def gate_file(self) -> Path:
@@ -55,7 +58,9 @@ class BundleStore:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise BundleError(f"{printable(self.folder / CURRENT)} is not a link of a store") from error
+            raise BundleError(
+                f"{printable(self.folder / CURRENT)} is not a link of a store"
+            ) from error
         for version in self.versions():
             if version.folder.name == Path(target).name:
                 return version
@@ -94,7 +99,9 @@ class BundleStore:
             sync_file(self._writing / NAME)
             verify_files(self._writing, manifest)
             number = max((version.number for version in self.versions()), default=0) + 1
-            version = StoredVersion(number, self._writing.with_name(f"{number}-{manifest.content_hash[:HASH_DIGITS]}"))
+            version = StoredVersion(
+                number, self._writing.with_name(f"{number}-{manifest.content_hash[:HASH_DIGITS]}")
+            )
             for folder in {(self._writing / name).parent for name in (*manifest.files, NAME)}:
                 sync_folder(folder)
             os.rename(self._writing, version.folder)
@@ -121,6 +128,10 @@ class BundleStore:
             version.mark.unlink(missing_ok=True)
         for leftover in (self.folder / VERSIONS).glob(".gone-*"):
             shutil.rmtree(leftover, ignore_errors=True)
+        kept = {version.mark for version in self.versions()}
+        for mark in (self.folder / VERSIONS).glob(f"*{ROLLED_BACK}"):
+            if mark not in kept:  # of a version that a killed publish removed
+                remove(mark)
         return old
 
     @property
@@ -139,7 +150,11 @@ def _version_facts(version: StoredVersion, live: bool) -> dict[str, Any]:
     found: dict[str, Any] = {"version": None, "model": None, "created": None}
     try:
         manifest, _ = read_manifest_file(version.folder)
-        found = {"version": manifest.content_hash, "model": manifest.model, "created": manifest.created}
+        found = {
+            "version": manifest.content_hash,
+            "model": manifest.model,
+            "created": manifest.created,
+        }
     except BundleError as error:
         log.warning("version %d is damaged: %s", version.number, printable(error, 500))
     return {"number": version.number, **found, "live": live, "rolled_back": version.mark.exists()}

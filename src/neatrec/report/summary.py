@@ -1,36 +1,35 @@
-"""The first screen: a card with what was found, one chart, the strongest pairs."""
+"""The first screen, for whoever owns the shop: what was found, what it is worth, how certain it is, the best pairs."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from neatrec.report.figures import dot_plot
-from neatrec.report.leaderboard_tables import (
-    NO_LABELS,
-    LeaderboardTables,
-    best_first,
-    interval_text,
-    main_metric,
-    verdict,
-)
-from neatrec.report.model_sections import dots_of, highlighted_models
-from neatrec.report.page import FigureRow, Paragraph, Section, SummaryCard, Tile
-from neatrec.report.table import ReportTable, format_number, format_share, interval, text
+import numpy as np
+
+from neatrec.cooccurrence import Engine
+from neatrec.cooccurrence.count_book import CountBook
+from neatrec.data.baskets import Baskets
+from neatrec.report.page import Block, PairLine, PairLines, Paragraph, Section, SummaryCard, Tile
+from neatrec.report.table import ReportTable, format_number, format_share, interval, number, text
+from neatrec.serving import EvidenceTable
+from neatrec.serving.evidence import CERTAIN, CERTAIN_Q, LIKELY, LIKELY_Q
 from neatrec.text import plural
 
-PAIR_COLUMNS = (
+SHOWN = 10
+"""Pairs on the first screen."""
+LISTED = 500
+"""Pairs in the CSV file."""
+COLUMNS = (
     text("item"),
     text("goes_with"),
-    text("sure", "How sure"),
-    text("strong", "How strong"),
-    text("together", "Bought together"),
+    text("grade"),
+    text("strength"),
+    number("together", "Bought together"),
+    number("beyond_chance", digits=1),
     interval("lift", digits=1),
     text("evidence"),
 )
-Row = tuple[str, str, str, str | None, str, tuple[float, float, float], str]
 
 
 @dataclass(frozen=True)
@@ -47,88 +46,91 @@ class FoundPairs:
     """Items that a basket holds."""
     sales: float
     """Share of the lines whose item has a certain or likely pair."""
-    strongest: tuple[Row, ...]
-    """Rows of the table."""
+    worth: float
+    """Orders with both items beyond those by chance, at least: the sum over the pairs of the lower bound."""
+    unit: str
+    """What `worth` counts: customers, where they return, else orders."""
+    best: ReportTable
+    """The pairs, most orders beyond chance first."""
     strata: str
     """Within what the evidence was measured."""
 
-
-def summary_section(
-    leaderboard: LeaderboardTables, found: FoundPairs | None, goal: tuple[str, str] | None, warnings: Sequence[str]
-) -> Section:
-    """The card and the chart; `goal` is that of `recommended_goal`."""
-    tiles = [] if found is None else _found_tiles(found)
-    tiles.append(_hit_rate(leaderboard))
-    tiles += [] if goal is None else [Tile("Recommended goal", *goal)]
-    result = leaderboard.first
-    blocks: list[SummaryCard | FigureRow] = [SummaryCard(tuple(tiles), tuple(warnings))]
-    if result.summary.labels:
-        metric, named = main_metric(result), highlighted_models(leaderboard)
-        caption = f"{metric.upper()} with 95 % intervals: {leaderboard.describe(result)}."
-        dots = [dot for dot in dots_of(leaderboard, result, metric) if dot.label in named]
-        blocks.append(FigureRow((dot_plot("summary", dots, metric.upper(), caption),)))
-    return Section("summary", "Summary", tuple(blocks))
+    @property
+    def pairs(self) -> int:
+        return self.certain + self.likely
 
 
-def _found_tiles(found: FoundPairs) -> list[Tile]:
-    explained = f"; {plural(found.explained, 'more is', 'more are')} explained by season, store or basket size"
-    kinds = f"{found.certain:,} certain, {found.likely:,} likely{explained if found.explained else ''}"
-    items = f"{found.items:,} of {plural(found.bought, 'item')} have such a pair."
-    return [
-        Tile("Pairs found", f"{found.certain + found.likely:,}", f"{kinds}."),
-        Tile("Sales covered", format_share(found.sales, 0), items),
+def find_pairs(
+    baskets: Baskets, strata: Sequence[str] | None = None, *, threads: int | None = None
+) -> FoundPairs:
+    """The pairs with evidence in all of `baskets`, by the code of the serving table."""
+    book = CountBook(baskets, Engine(threads=threads))
+    pairs = EvidenceTable.of(baskets, strata=strata, book=book)
+    covered = np.zeros(len(baskets.catalog), dtype=np.bool_)
+    covered[pairs.one[pairs.evident]] = covered[pairs.other[pairs.evident]] = True
+    lines, grade = baskets.item_counts, pairs.columns["grade"]
+    beyond = pairs.columns["beyond"][pairs.evident]
+    best = pairs.evident[np.argsort(-beyond, kind="stable")[:LISTED]]
+    catalog = baskets.catalog
+    rows = [
+        (
+            catalog.name(int(pairs.one[row])),
+            catalog.name(int(pairs.other[row])),
+            each.grade,
+            each.strength,
+            each.count if each.customers < 0 else each.customers,
+            each.beyond,
+            (each.lift, each.lift_low, each.lift_high),
+            each.words(),
+        )
+        for row, each in ((row, pairs.evidence_at(row)) for row in best.tolist())
     ]
-
-
-def _hit_rate(leaderboard: LeaderboardTables) -> Tile:
-    """The best model that is no statistic, beside the best statistic."""
-    result = leaderboard.first
-    ranked, metric = best_first(result), main_metric(result)
-    if not ranked or not result.summary.labels:
-        return Tile("Hit rate", "–", NO_LABELS)
-    statistics = [model for model in ranked if leaderboard.facts[model.name].kind == "statistic"]
-    best = next((model for model in ranked if model not in statistics), ranked[0])
-    k, labels = metric.removeprefix("hr@"), plural(result.summary.labels, "held-out pair")
-    note = f"{best.name}: so many of {labels} are among its first {k} answers (95 % interval)."
-    if statistics and statistics[0] is not best:
-        words = verdict(result, best, statistics[0])
-        note += f" The best statistic, {statistics[0].name}: {interval_text(statistics[0], metric)}. {words}"
-    return Tile("Hit rate", interval_text(best, metric), note)
-
-
-def recommended_goal(learned: Mapping[str, Any]) -> tuple[str, str]:
-    """The goal whose weaker measure is best, and why: each gain over that of the best statistic, as the model found
-    them on held-out training baskets. The default where they do not tell goals apart.
-
-    >>> row = {"name": "bayes balanced", "lift_gain": 0.9, "evidence_gain": 0.8}
-    >>> statistic = {"name": "llr", "lift_gain": 0.6, "evidence_gain": 0.8}
-    >>> recommended_goal({"goals": {"balanced": {}}, "comparison": [row, statistic]})[0]
-    'balanced'
-    """
-    goals, rows = list(learned["goals"]), learned["comparison"]
-    of_goal = {goal: row for goal in goals for row in rows if row["name"] == f"bayes {goal}"}
-    others = [row for row in rows if row not in of_goal.values()]
-    measures = [m for m in ("lift_gain", "evidence_gain") if others and max(_number(row[m]) for row in others) > 0]
-    if not of_goal or not measures:
-        return goals[0], "The default: there are too few pairs in held-out training baskets to compare goals."
-    best = {m: max(_number(row[m]) for row in others) for m in measures}
-    weaker = {goal: min(_number(row[m]) / best[m] for m in measures) for goal, row in of_goal.items()}
-    goal = max(weaker, key=weaker.__getitem__)
-    gains = " and ".join(
-        f"{format_number(_number(of_goal[goal][m]) / best[m], 2)}x by {'certain' if m[0] == 'e' else 'high-lift'} pairs"
-        for m in measures
+    return FoundPairs(
+        certain=int((grade == CERTAIN).sum()),
+        likely=int((grade == LIKELY).sum()),
+        explained=len(pairs.explained),
+        items=int(covered.sum()),
+        bought=int((lines > 0).sum()),
+        sales=float(lines[covered].sum() / max(lines.sum(), 1)),
+        worth=float(beyond.sum()),
+        unit="customers" if pairs.by_customer else "orders",
+        best=ReportTable(
+            "pairs", "Pairs with evidence, most beyond chance first", COLUMNS, tuple(rows)
+        ),
+        strata=pairs.words(),
     )
-    return goal, f"Gain over the best statistic in held-out training baskets: {gains}."
 
 
-def _number(value: float | None) -> float:
-    return 0.0 if value is None or math.isnan(value) else value
-
-
-def pairs_section(found: FoundPairs) -> Section:
-    title = "Strongest pairs"
-    if not found.strongest:
-        return Section("pairs", title, (Paragraph("No pair is bought together more often than by chance."),))
-    caption = f"The {plural(len(found.strongest), 'strongest pair')} of {found.certain + found.likely:,}"
-    notes = (found.strata,) if found.strata else ()
-    return Section("pairs", title, (ReportTable("pairs", caption, PAIR_COLUMNS, found.strongest, notes, kind="pairs"),))
+def summary_section(found: FoundPairs, advice: Sequence[str]) -> Section:
+    """The card, one sentence on certainty, and the pairs that are worth most."""
+    if not found.pairs:
+        nothing = "No pair is bought together more often than by chance."
+        return Section("summary", "The pairs worth most", (Paragraph(nothing),))
+    explained = plural(found.explained, "more pair is", "more pairs are")
+    kinds = f"{found.certain:,} certain, {found.likely:,} likely."
+    if found.explained:
+        kinds += f" {explained} left out: a season, a store or the basket size explains them."
+    tiles = (
+        Tile("Pairs found", f"{found.pairs:,}", kinds),
+        Tile(
+            "Sales covered",
+            format_share(found.sales, 0),
+            f"{found.items:,} of {plural(found.bought, 'item')} have such a pair.",
+        ),
+        Tile(
+            "Bought together beyond chance",
+            f"{format_number(found.worth, 0)} {found.unit}",
+            "At least this many more than if items were put into carts independently of each other.",
+        ),
+    )
+    certainty = (
+        f"Of the certain pairs at most {format_share(CERTAIN_Q, 1)} are coincidence, of all pairs found at "
+        f"most {format_share(LIKELY_Q, 0)}. {found.strata} An association is no proof of extra sales: only "
+        "an experiment shows these."
+    )
+    shown = tuple(
+        PairLine(row[0], row[1], row[-1], f"{row[2]}, {row[3]}") for row in found.best.rows[:SHOWN]
+    )
+    blocks: list[Block] = [SummaryCard(tiles, tuple(advice)), Paragraph(certainty)]
+    blocks.append(PairLines(shown, found.best))
+    return Section("summary", "The pairs worth most", tuple(blocks))

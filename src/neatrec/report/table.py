@@ -1,12 +1,11 @@
-"""`ReportTable`: columns, rows and a caption, with the same text in the page, Markdown and LaTeX; and as CSV."""
+"""`ReportTable`: columns, rows and a caption, as text for the page and as CSV."""
 
 from __future__ import annotations
 
 import csv
 import io
 import math
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -100,10 +99,8 @@ def raw_number(value: Any) -> str:
     return f"{value:.10g}" if math.isfinite(value) else ""
 
 
-JSON_ROWS = 500
-"""Rows of a table that are copied into `run.json`, and from there into a bundle."""
-KINDS = ("text", "number", "share", "interval", "p", "seconds", "mark")
-"""`text` comes from anywhere and is escaped; `interval` is (mean, low, high); `mark` compares with the paper."""
+KINDS = ("text", "number", "share", "interval", "p", "seconds")
+"""`text` comes from anywhere and is escaped; `interval` is (mean, low, high)."""
 
 
 @dataclass(frozen=True)
@@ -122,13 +119,13 @@ class TableColumn:
 
     @property
     def is_numeric(self) -> bool:
-        return self.kind not in ("text", "mark")
+        return self.kind != "text"
 
     def text(self, value: Any) -> str:
         """`value` as text, not yet escaped for a format."""
         if value is None or value == "":
             return MISSING
-        if self.kind in ("text", "mark"):
+        if self.kind == "text":
             return format_text(value)
         if self.kind == "interval":
             return format_interval(value, self.digits)
@@ -136,19 +133,29 @@ class TableColumn:
             return format_p(value)
         if self.kind == "seconds":
             return format_seconds(value)
-        return format_share(value, self.digits) if self.kind == "share" else format_number(value, self.digits)
+        return (
+            format_share(value, self.digits)
+            if self.kind == "share"
+            else format_number(value, self.digits)
+        )
 
     def raw_keys(self) -> tuple[str, ...]:
         """The columns of a CSV file that hold this one."""
-        return (self.key, f"{self.key}_low", f"{self.key}_high") if self.kind == "interval" else (self.key,)
+        return (
+            (self.key, f"{self.key}_low", f"{self.key}_high")
+            if self.kind == "interval"
+            else (self.key,)
+        )
 
     def raw(self, value: Any) -> tuple[str, ...]:
         """`value` as a CSV file keeps it, one text for each of `raw_keys`."""
         if value is None:
             return ("",) * len(self.raw_keys())
-        if self.kind in ("text", "mark"):
+        if self.kind == "text":
             return (format_text(value),)
-        return tuple(raw_number(number) for number in (value if self.kind == "interval" else (value,)))
+        return tuple(
+            raw_number(number) for number in (value if self.kind == "interval" else (value,))
+        )
 
 
 def text(key: str, title: str = "") -> TableColumn:
@@ -182,26 +189,21 @@ class ReportTable:
     rows: tuple[tuple[Any, ...], ...]
     notes: tuple[str, ...] = ()
     best: frozenset[tuple[int, int]] = field(default_factory=frozenset)
-    kind: str = "table"
-    """How the page shows it: as a `table`, or as a list of `pairs`, readable on a phone where four columns are not."""
 
     def __post_init__(self) -> None:
-        keep = object.__setattr__
-        keep(self, "columns", tuple(self.columns))
-        keep(self, "rows", tuple(tuple(_plain(value) for value in row) for row in self.rows))
+        rows = tuple(tuple(_plain(value) for value in row) for row in self.rows)
+        object.__setattr__(self, "rows", rows)
         for number, row in enumerate(self.rows):
             if len(row) != len(self.columns):
                 raise ParameterError(
                     f"row {number} of table {self.name!r} must have {len(self.columns)} cells, got {len(row)}"
                 )
 
-    def to_json(self) -> dict[str, Any]:
-        """Caption, titles of the columns and text of the first JSON_ROWS rows."""
-        titles = [column.title for column in self.columns]
-        return {"caption": self.caption, "columns": titles, "rows": self.text_rows()[:JSON_ROWS]}
-
     def text_rows(self) -> list[list[str]]:
-        return [[column.text(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
+        return [
+            [column.text(value) for column, value in zip(self.columns, row, strict=True)]
+            for row in self.rows
+        ]
 
 
 def _plain(value: Any) -> Any:
@@ -215,7 +217,9 @@ def _plain(value: Any) -> Any:
     return float(f"{value:.10g}") if isinstance(value, float) else value
 
 
-def best_cells(columns: Sequence[TableColumn], rows: Sequence[Sequence[Any]], keys: Sequence[str]) -> frozenset[Any]:
+def best_cells(
+    columns: Sequence[TableColumn], rows: Sequence[Sequence[Any]], keys: Sequence[str]
+) -> frozenset[Any]:
     """The cells of `keys` with the highest value of their column, as (row, column); all of them where several are."""
     out = set()
     for place, column in enumerate(columns):
@@ -223,56 +227,18 @@ def best_cells(columns: Sequence[TableColumn], rows: Sequence[Sequence[Any]], ke
             continue
         values = [row[place] for row in rows]
         numbers = [np.nan if v is None else v[0] if isinstance(v, tuple) else v for v in values]
-        if not rows or np.isnan(numbers).all() or np.nanmax(numbers) == 0:  # where all have nothing, none is best
+        if (
+            not rows or np.isnan(numbers).all() or np.nanmax(numbers) == 0
+        ):  # where all have nothing, none is best
             continue
         # equal as shown is equal: bold must not claim more than the digits do
         highest = format_number(float(np.nanmax(numbers)), column.digits)
-        out |= {(row, place) for row, number in enumerate(numbers) if format_number(number, column.digits) == highest}
+        out |= {
+            (row, place)
+            for row, number in enumerate(numbers)
+            if format_number(number, column.digits) == highest
+        }
     return frozenset(out)
-
-
-_LATEX: Mapping[str, str] = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"\char34{}",
-    "–": "--",
-    "…": r"\ldots{}",
-    "²": r"$^2$",
-    "×": r"$\times$",
-}
-
-
-def latex_text(text: str) -> str:
-    r"""`text` with everything that LaTeX would act on escaped, also at the start of a row.
-
-    >>> latex_text("50% off & more_$")
-    '50\\% off \\& more\\_\\$'
-    """
-    out = "".join(_LATEX.get(character, character) for character in text)
-    return "{}" + out if out.startswith(("[", "*")) else out
-
-
-def markdown_text(text: str) -> str:
-    r"""`text` with everything that Markdown or HTML would act on escaped.
-
-    >>> markdown_text("a|b <i> *c*")
-    'a\\|b &lt;i&gt; \\*c\\*'
-    """
-    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    text = re.sub(r"([\\`*_\[\]|~!#])", r"\\\1", text)
-    # a bare address would become a link
-    return re.sub(r"(?i)\b(https?|ftp|www|mailto|javascript|data)([.:])", r"\1\\\2", text)
 
 
 def to_csv(table: ReportTable) -> str:
@@ -287,47 +253,3 @@ def to_csv(table: ReportTable) -> str:
             cells += list(raw) if column.is_numeric else [no_formula(text) for text in raw]
         writer.writerow(cells)
     return out.getvalue()
-
-
-def to_markdown(table: ReportTable) -> str:
-    """The caption in bold, the table, its notes."""
-    head = [markdown_text(column.title) for column in table.columns]
-    rule = ["---:" if column.is_numeric else "---" for column in table.columns]
-    lines = [_markdown_row(head), _markdown_row(rule)]
-    for number, row in enumerate(table.text_rows()):
-        cells = [markdown_text(cell) for cell in row]
-        cells = [f"**{cell}**" if (number, place) in table.best else cell for place, cell in enumerate(cells)]
-        lines.append(_markdown_row(cells))
-    notes = [markdown_text(format_sentence(note)) for note in table.notes]
-    parts = [f"**{markdown_text(format_sentence(table.caption))}**", "\n".join(lines), *notes]
-    return "\n\n".join(parts) + "\n"
-
-
-def _markdown_row(cells: list[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
-def to_latex(table: ReportTable) -> str:
-    """A `table` environment that needs no package."""
-    columns = "".join("r" if column.is_numeric else "l" for column in table.columns)
-    lines = [
-        r"\begin{table}",
-        r"\centering",
-        rf"\caption{{{latex_text(format_sentence(table.caption))}}}",
-        rf"\label{{tab:{table.name}}}",
-        rf"\begin{{tabular}}{{{columns}}}",
-        r"\hline",
-        _latex_row([latex_text(column.title) for column in table.columns]),
-        r"\hline",
-    ]
-    for number, row in enumerate(table.text_rows()):
-        cells = [latex_text(cell) for cell in row]
-        cells = [rf"\textbf{{{cell}}}" if (number, place) in table.best else cell for place, cell in enumerate(cells)]
-        lines.append(_latex_row(cells))
-    lines += [r"\hline", r"\end{tabular}"]
-    lines += [rf"\par {latex_text(format_sentence(note))}" for note in table.notes]
-    return "\n".join([*lines, r"\end{table}", ""])
-
-
-def _latex_row(cells: list[str]) -> str:
-    return " & ".join(cells) + r" \\"

@@ -3,268 +3,294 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
-from dataclasses import replace
-from typing import Annotated, Any, get_origin
-from urllib.parse import unquote_to_bytes, urlencode
+import inspect
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
+from urllib.parse import unquote_to_bytes
 
 from fastapi import APIRouter, FastAPI, Path, Query, Request
 from fastapi.responses import Response, StreamingResponse
 from fastapi.routing import APIRoute
 from pydantic import ValidationError
+from pydantic_core import to_json
 
 from neatrec._version import __version__
 from neatrec.service import schemas
-from neatrec.service.answers import completes, explained_by, for_new_item, goes_with
+from neatrec.service.answers import completes, for_new_item, goes_with
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.metrics import Metrics
 from neatrec.service.problems import Problem, bad, invalid, refused
-from neatrec.service.render import cart_out, complements_out, dumps, pair_filter, pair_out, pairs_out
-from neatrec.service.schemas import error_responses
+from neatrec.service.render import page_of_pairs, pair_filter, pair_out
+from neatrec.service.schemas import RequestModel, error_responses
 from neatrec.service.settings import MAX_QUERY_STRING
-from neatrec.service.snapshot import Rendered, ServingSnapshot
-from neatrec.service.views import coverage_of
-from neatrec.serving import table_words
-from neatrec.serving.answers import TableUsedUp
+from neatrec.service.snapshot import ServingSnapshot
+from neatrec.serving import FOOTER, Answers
 from neatrec.serving.evidence import CERTAIN, LIKELY
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
-class CheckedRoute(APIRoute):
-    """A route that refuses what FastAPI would accept: long query strings, bytes that are not UTF-8, and a parameter
-    given twice of which only the last would count."""
+class Route(APIRoute):
+    """A route whose handler takes the request and one record: of the query string, or of a JSON body.
 
-    takes_blanks = True
+    FastAPI documents the route. The record is read here: its dependency solver takes as long as an answer.
+    A handler that is no coroutine runs in a thread.
+    """
+
+    keeps_blanks = True
     """Whether a parameter without a text counts as given."""
-
-    def query_model(self) -> tuple[Any, set[str]]:
-        """The model of the query string, and its parameters that may be repeated."""
-        models: list[Any] = [field.field_info.annotation for field in self.dependant.query_params]
-        fields = models[0].model_fields if models else {}
-        return models[0] if models else None, {n for n, info in fields.items() if get_origin(info.annotation) is list}
-
-    def get_route_handler(self) -> Handler:
-        handle = super().get_route_handler()
-        _, repeatable = self.query_model()
-
-        async def checked(request: Request) -> Response:
-            check_query_string(request, repeatable)
-            return await handle(request if self.takes_blanks else without_blanks(request))
-
-        return checked
-
-
-class FastRoute(CheckedRoute):
-    """A route whose handler takes the request and a query model, validated without FastAPI's dependency solver: that
-    takes 0.15 ms per request, a third of an answer. OpenAPI and errors are the same."""
 
     def get_route_handler(self) -> Handler:
         handle: Any = self.dependant.call
-        model, repeatable = self.query_model()
+        hints = [hint for hint in get_type_hints(handle).values() if inspect.isclass(hint)]
+        model = next((hint for hint in hints if issubclass(hint, RequestModel)), None)
+        reads_body = bool(self.dependant.body_params)
+        is_coroutine = inspect.iscoroutinefunction(handle)
 
-        async def checked(request: Request) -> Response:
-            check_query_string(request, repeatable)
-            given = request.query_params
-            values = {name: given.getlist(name) if name in repeatable else value for name, value in given.items()}
-            try:
-                query = model.model_validate(values)
-            except ValidationError as error:
-                first = error.errors(include_url=False)[0]
-                raise invalid({**first, "loc": ("query", *first["loc"])}) from error
-            answer: Response = await handle(request, query)
-            return answer
+        async def answer(request: Request) -> Response:
+            arguments: list[Any] = [request]
+            if model is not None:
+                values = await request.body() if reads_body else self._query(request, model)
+                arguments.append(read(model, values))
+            if is_coroutine:
+                found: Response = await handle(*arguments, **request.path_params)
+                return found
+            return await asyncio.to_thread(handle, *arguments, **request.path_params)
 
-        return checked
+        return answer
+
+    def _query(self, request: Request, model: type[RequestModel]) -> dict[str, Any]:
+        check_query_string(request.scope["query_string"])
+        values: dict[str, Any] = {}
+        for name in request.query_params:
+            texts = request.query_params.getlist(name)
+            if not self.keeps_blanks:
+                texts = [text for text in texts if text.strip()]
+            field = model.model_fields.get(name)
+            if field is not None and get_origin(field.annotation) is list:
+                values[name] = texts
+            elif len(texts) > 1:
+                raise bad(name, "given once", texts[:3])
+            elif texts:
+                values[name] = texts[0]
+        return values
 
 
-def check_query_string(request: Request, repeatable: set[str]) -> None:
-    query_string: bytes = request.scope["query_string"]
-    if len(query_string) > MAX_QUERY_STRING:
+Record = TypeVar("Record", bound=RequestModel)
+
+
+def read(
+    model: type[Record], values: dict[str, Any] | bytes, source: str = "query string"
+) -> Record:
+    """The record of a query string or form, or of a JSON body."""
+    try:
+        if isinstance(values, bytes):
+            return model.model_validate_json(values)
+        return model.model_validate(values)
+    except ValidationError as error:
+        source = "body" if isinstance(values, bytes) else source
+        errors = error.errors(include_url=False)
+        unknown = [each for each in errors if each["type"] == "extra_forbidden"]
+        raise invalid((unknown or errors)[0], model, source) from error
+
+
+def check_query_string(text: bytes) -> None:
+    if len(text) > MAX_QUERY_STRING:
         raise refused(414)
     try:
-        if not query_string.isascii():
-            raise ValueError
-        if b"%" in query_string:
-            unquote_to_bytes(query_string).decode("utf-8")
-    except ValueError as error:
+        unquote_to_bytes(text).decode("utf-8")
+    except UnicodeDecodeError as error:
         raise Problem(422, "ParameterError", "the query string is not UTF-8") from error
-    given = request.query_params
-    if len(given) == query_string.count(b"&") + 1:
-        return
-    for name in given:
-        values = given.getlist(name)
-        if len(values) > 1 and name not in repeatable:
-            raise bad(name, "given once", values[:3])
-
-
-def without_blanks(request: Request) -> Request:
-    kept = [(name, value) for name, value in request.query_params.multi_items() if value.strip()]
-    return Request({**request.scope, "query_string": urlencode(kept).encode()}, request.receive)
 
 
 class Api:
     """Handlers. Each takes the snapshot of its request, so that no answer mixes two versions."""
 
-    def __init__(self, metrics: Metrics, public: bool) -> None:
-        self.metrics, self.public = metrics, public
+    def __init__(self, metrics: Metrics) -> None:
+        self.metrics = metrics
 
-    async def complements(self, request: Request, query: Annotated[schemas.ItemQuery, Query()]) -> Response:
-        """What goes with an item, the best first, with the evidence."""
-        snapshot, key = snapshot_of(request), request.scope["query_string"]
-        answer = snapshot.cache.get(key)
-        if answer is None:
-            answer = await self._complements(snapshot, query.item, query)
-            snapshot.cache.put(key, answer, len(key) + len(answer.body) + 400)  # bytes in memory, about
-        return self._send(answer)
-
-    async def complements_of(
-        self, request: Request, item: Annotated[schemas.Id, Path()], query: Annotated[schemas.AnyItemFilters, Query()]
+    async def complements(
+        self, request: Request, query: Annotated[schemas.ItemQuery, Query()]
     ) -> Response:
-        """What goes with the item of the path; a slash in its id needs no escaping."""
-        return self._send(await self._complements(snapshot_of(request), item, query))
-
-    async def _complements(self, snapshot: ServingSnapshot, item: str, filters: schemas.AnyItemFilters) -> Rendered:
-        bundle = snapshot.bundle(filters.model)
-        code = bundle.code(item)
-        if code is None and filters.category_of is not None:
-            answered = await asyncio.to_thread(for_new_item, snapshot, bundle, filters.category_of, filters)
-            query = {"id": item, "name": item, "category": [filters.category_of]}
-            return complements_out(answered, query, self.public)
-        if code is None:
-            self._count_unknown(bundle, [item])
-            code = await asyncio.to_thread(bundle.known, item)
-        found = None
-        if not filters.category:  # looking up a caller's categories takes time: not on the event loop
-            with suppress(TableUsedUp):
-                found = goes_with(snapshot, bundle, code, filters, exact=False)
-        if found is None:
-            found = await asyncio.to_thread(goes_with, snapshot, bundle, code, filters)
-        if filters.include or filters.month:
-            listed = await asyncio.to_thread(explained_by, bundle, snapshot.rules[bundle.name], code, filters)
-            found = replace(found, explained=listed)
-        return complements_out(found, bundle.brief(code), self.public)
-
-    async def cart(self, request: Request, cart: schemas.CartQuery, _: Annotated[schemas.NoQuery, Query()]) -> Response:
-        """What completes a cart. Items of the cart and of its categories are left out."""
+        """What goes with an item, the best first, with the evidence."""
         snapshot = snapshot_of(request)
-        bundle = snapshot.bundle(cart.model)
+        code = snapshot.bundle.code(query.item)
+        if code is not None and query.is_plain:  # by the table alone: a thread would cost as much
+            return self._complements(snapshot, code, query)
+        return await asyncio.to_thread(self._complements, snapshot, code, query)
+
+    def _complements(
+        self, snapshot: ServingSnapshot, code: int | None, query: schemas.ItemQuery
+    ) -> Response:
+        bundle = snapshot.bundle
+        if code is None and query.category_of is not None:
+            answered = for_new_item(snapshot, query.category_of, query)
+            asked = {"id": query.item, "name": query.item, "category": [query.category_of]}
+        else:
+            code = self._known(bundle, query.item)
+            answered, asked = goes_with(snapshot, code, query), bundle.brief(code)
+        answer = {
+            **head(bundle),
+            "query": asked,
+            "complements": answered.rows(),
+            "notes": answered.notes,
+            "footer": FOOTER,
+        }
+        if answered.explained is not None:
+            answer["explained"] = answered.explained_rows()
+        return self._send(bundle, answered, answer)
+
+    def cart(self, request: Request, cart: schemas.CartQuery) -> Response:
+        """What completes a cart. Items of the cart and of its categories are left out."""
+        check_no_query(request)
+        snapshot = snapshot_of(request)
+        bundle = snapshot.bundle
         self._count_unknown(bundle, cart.items)
-        answered = await asyncio.to_thread(completes, snapshot, bundle, cart)
-        return self._send(cart_out(answered, self.public))
+        answered, notes = completes(snapshot, cart)
+        answer = {
+            **head(bundle),
+            "cart": [bundle.brief(code) for code in answered.cart],
+            "complements": answered.rows(),
+            "notes": [*notes, *answered.notes],
+            "footer": FOOTER,
+        }
+        return self._send(bundle, answered, answer)
 
-    async def pairs(self, request: Request, query: Annotated[schemas.PairsQuery, Query()]) -> Response:
+    def pairs(self, request: Request, query: Annotated[schemas.PairsQuery, Query()]) -> Response:
         """All pairs with evidence: sorted, filtered, in pages."""
-        bundle = snapshot_of(request).bundle(query.model)
-        return Response(await asyncio.to_thread(pairs_out, bundle, query, self.public), media_type="application/json")
+        bundle = snapshot_of(request).bundle
+        total, rows, next_page = page_of_pairs(bundle, query)
+        pairs = [pair_out(bundle, *pair) for pair in bundle.pairs.evidence(rows)]
+        for row, pair in zip(rows, pairs, strict=True):
+            pair["new"] = None if bundle.pairs.is_new is None else bool(bundle.pairs.is_new[row])
+        page = {"total": total, "page": query.page, "next_page": next_page}
+        return json_response({**head(bundle), **page, "pairs": pairs, "footer": FOOTER})
 
-    async def pairs_csv(self, request: Request, query: Annotated[schemas.PairFilters, Query()]) -> Response:
+    def pairs_csv(
+        self, request: Request, query: Annotated[schemas.PairFilters, Query()]
+    ) -> Response:
         """All pairs that fit, as a CSV file."""
-        bundle = snapshot_of(request).bundle(query.model)
-        chosen = await asyncio.to_thread(pair_filter, bundle, query)
-        pieces = bundle.pairs.csv(query.sort, chosen, self.public)
+        bundle = snapshot_of(request).bundle
+        pieces = bundle.pairs.csv(query.sort, pair_filter(bundle, query))
         headers = {"content-disposition": 'attachment; filename="pairs.csv"'}
         return StreamingResponse(pieces, media_type="text/csv; charset=utf-8", headers=headers)
 
-    async def pair(self, request: Request, query: Annotated[schemas.PairQuery, Query()]) -> Response:
+    def pair(self, request: Request, query: Annotated[schemas.PairQuery, Query()]) -> Response:
         """The evidence of the training baskets for two items."""
-        bundle = snapshot_of(request).bundle(query.model)
+        bundle = snapshot_of(request).bundle
         self._count_unknown(bundle, [query.a, query.b])
+        a, b = bundle.known(query.a), bundle.known(query.b)
+        pair = pair_out(bundle, a, b, bundle.index.evidence(a, b))
+        return json_response({**head(bundle), **pair, "footer": FOOTER})
 
-        def render() -> bytes:
-            return pair_out(bundle, bundle.known(query.a), bundle.known(query.b), self.public)
-
-        return Response(await asyncio.to_thread(render), media_type="application/json")
-
-    async def items(self, request: Request, query: Annotated[schemas.SearchQuery, Query()]) -> Response:
+    def items(self, request: Request, query: Annotated[schemas.SearchQuery, Query()]) -> Response:
         """Items by name; typos are forgiven."""
-        bundle = snapshot_of(request).main
-        found = await asyncio.to_thread(find, bundle, query.q, query.k)
-        items = [{**self._item(bundle, code), "exact": exact} for code, exact in found]
+        bundle = snapshot_of(request).bundle
+        items = [
+            {**item_out(bundle, code), "exact": exact}
+            for code, exact in find(bundle, query.q, query.k)
+        ]
         return json_response({"bundle": bundle.version, "q": query.q, "items": items})
 
-    async def item(
-        self, request: Request, item: Annotated[schemas.Id, Path()], _: Annotated[schemas.NoQuery, Query()]
+    def item(
+        self,
+        request: Request,
+        query: Annotated[schemas.NoQuery, Query()],
+        item: Annotated[schemas.Id, Path()],
     ) -> Response:
         """One item, and how many pairs with evidence it has."""
-        bundle = snapshot_of(request).main
-        self._count_unknown(bundle, [item])
-        code = await asyncio.to_thread(bundle.known, item)
-        certain, likely = (len(bundle.index.evident_with(code, level)) for level in (CERTAIN, LIKELY))
+        bundle = snapshot_of(request).bundle
+        code = self._known(bundle, item)
+        certain, likely = (len(bundle.index.items_of(code, level)) for level in (CERTAIN, LIKELY))
         facts = {
             "variants": bundle.variants_of(code),
             "certain": certain,
             "likely": likely - certain,
             "explained": len(bundle.index.explained_with(code)),
         }
-        return json_response({"bundle": bundle.version, **self._item(bundle, code), **facts})
+        return json_response({"bundle": bundle.version, **item_out(bundle, code), **facts})
 
-    def _item(self, bundle: LoadedBundle, code: int) -> dict[str, Any]:
-        return {**bundle.brief(code), **({} if self.public else {"count": bundle.count[code]})}
+    def model(self, request: Request, query: Annotated[schemas.NoQuery, Query()]) -> Response:
+        """Which model answers, from which bundle, and for how much of the shop it has evidence."""
+        bundle = snapshot_of(request).bundle
+        manifest = bundle.index.manifest
+        found = {
+            "bundle": bundle.version,
+            "model": bundle.name,
+            "kind": manifest.kind,
+            "created": manifest.created,
+            "items": manifest.items,
+            "k": bundle.index.k,
+            "strata": list(bundle.index.pairs.strata),
+            "evidence": bundle.index.pairs.words(),
+            "coverage": bundle.index.coverage(),
+            "version": __version__,
+        }
+        return json_response(found)
 
-    async def model(self, request: Request, _: Annotated[schemas.NoQuery, Query()]) -> Any:
-        """Which models answer, from which bundles, and for how much of the shop they have evidence."""
-        snapshot = snapshot_of(request)
-        models = await asyncio.to_thread(lambda: [served(bundle, self.public) for bundle in snapshot.bundles.values()])
-        return {"bundle": snapshot.main.version, "models": models, "version": __version__, "public": self.public}
-
-    async def healthz(self) -> Any:
+    async def healthz(self, request: Request) -> Response:
         """The process answers."""
-        return {"status": "ok"}
+        return json_response({"status": "ok"})
 
-    async def readyz(self, request: Request) -> Any:
+    async def readyz(self, request: Request) -> Response:
         """A verified bundle is open; `refusal` says why the one that should be live is not."""
         snapshot = snapshot_of(request)
-        refusal = {} if snapshot.refusal is None else {"refusal": "damaged" if self.public else snapshot.refusal}
-        return {"status": "ok", "bundle": snapshot.main.version, **refusal}
+        refusal = {} if snapshot.refusal is None else {"refusal": snapshot.refusal}
+        return json_response({"status": "ok", "bundle": snapshot.bundle.version, **refusal})
 
-    async def prometheus(self) -> Response:
+    def prometheus(self, request: Request) -> Response:
         """Counters for Prometheus, by bundle version."""
-        return Response(await asyncio.to_thread(self.metrics.text), media_type="text/plain; version=0.0.4")
+        return Response(self.metrics.text(), media_type="text/plain; version=0.0.4")
 
-    def _count_unknown(self, bundle: LoadedBundle, items: list[str]) -> None:
+    def _known(self, bundle: LoadedBundle, item: str) -> int:
+        self._count_unknown(bundle, [item])
+        return bundle.known(item)
+
+    def _count_unknown(self, bundle: LoadedBundle, items: Sequence[str]) -> None:
         """Each item of a request that the bundle does not hold."""
         if unknown := sum(bundle.code(item) is None for item in set(items)):
             self.metrics.unknown.labels(bundle.short).inc(unknown)
 
-    def _send(self, answer: Rendered) -> Response:
-        for grade, count in answer.grades.items():
-            self.metrics.answers.labels(grade, answer.version).inc(count)
-        if not answer.grades:
-            self.metrics.empty.labels(answer.version).inc()
-        if answer.is_short:
-            self.metrics.short.labels(answer.version).inc()
-        for action in answer.rule_hits:
-            self.metrics.rule_hits.labels(action, answer.version).inc()
-        return Response(answer.body, media_type="application/json")
+    def _send(self, bundle: LoadedBundle, answered: Answers, answer: dict[str, Any]) -> Response:
+        self.metrics.count(bundle.short, answered)
+        return json_response(answer)
 
 
-def add_api(app: FastAPI, metrics: Metrics, *, public: bool) -> None:
-    api = Api(metrics, public)
-    router = APIRouter(route_class=CheckedRoute, tags=["api"])
+def add_api(app: FastAPI, metrics: Metrics) -> None:
+    api = Api(metrics)
+    router = APIRouter(route_class=Route, tags=["api"])
 
-    def add(path: str, handler: Any, shape: Any, *errors: int, **options: Any) -> None:
-        options = {"methods": ["GET"], "response_model_exclude_unset": True, **options}
-        router.add_api_route(path, handler, response_model=shape, responses=error_responses(*errors), **options)
+    def add(path: str, handler: Any, shape: Any, *errors: int, method: str = "GET") -> None:
+        responses = error_responses(*errors)
+        router.add_api_route(
+            path, handler, methods=[method], response_model=shape, responses=responses
+        )
 
     common = (401, 404, 414, 422, 503)
-    add("/v1/complements", api.complements, schemas.Complements, *common, route_class_override=FastRoute)
-    add("/v1/items/{item:path}/complements", api.complements_of, schemas.Complements, *common)
-    add("/v1/cart/complements", api.cart, schemas.CartComplements, 401, 404, 408, 413, 422, 503, methods=["POST"])
+    add("/v1/complements", api.complements, schemas.Complements, *common)
+    posted = (401, 404, 408, 413, 422, 503)
+    add("/v1/cart/complements", api.cart, schemas.CartComplements, *posted, method="POST")
     add("/v1/items/{item:path}", api.item, schemas.ItemOut, *common)
     add("/v1/pair", api.pair, schemas.Pair, *common)
     add("/v1/pairs", api.pairs, schemas.PairsOut, *common)
     file: dict[int | str, Any] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
     router.add_api_route(
-        "/v1/pairs.csv", api.pairs_csv, responses=file | error_responses(*common), response_class=StreamingResponse
+        "/v1/pairs.csv",
+        api.pairs_csv,
+        responses=file | error_responses(*common),
+        response_class=StreamingResponse,
     )
     add("/v1/items", api.items, schemas.SearchResults, 401, 414, 422, 503)
     add("/v1/model", api.model, schemas.ModelOut, 401, 422, 503)
     add("/healthz", api.healthz, schemas.Health)
     add("/readyz", api.readyz, schemas.Health)
-    router.add_api_route("/metrics", api.prometheus, methods=["GET"], include_in_schema=False)
+    router.add_api_route("/metrics", api.prometheus, include_in_schema=False)
     app.include_router(router)
+
+
+def check_no_query(request: Request) -> None:
+    """Refuse parameters where none are read."""
+    read(schemas.NoQuery, dict(request.query_params))
 
 
 def snapshot_of(request: Request) -> ServingSnapshot:
@@ -274,7 +300,16 @@ def snapshot_of(request: Request) -> ServingSnapshot:
 
 
 def json_response(answer: Any) -> Response:
-    return Response(dumps(answer), media_type="application/json")
+    return Response(to_json(answer, inf_nan_mode="null"), media_type="application/json")
+
+
+def head(bundle: LoadedBundle) -> dict[str, Any]:
+    """What every answer begins with."""
+    return {"bundle": bundle.version, "model": bundle.name}
+
+
+def item_out(bundle: LoadedBundle, code: int) -> dict[str, Any]:
+    return {**bundle.brief(code), "count": bundle.count[code]}
 
 
 def find(bundle: LoadedBundle, text: str, k: int) -> list[tuple[int, bool]]:
@@ -282,23 +317,3 @@ def find(bundle: LoadedBundle, text: str, k: int) -> list[tuple[int, bool]]:
     code = bundle.code(text)
     found = bundle.search.hits(text, k)
     return found if code is None else [(code, True), *(hit for hit in found if hit[0] != code)][:k]
-
-
-def served(bundle: LoadedBundle, public: bool) -> dict[str, Any]:
-    manifest, recall = bundle.index.manifest, bundle.index.recall
-    if recall is not None:  # in a small shop the sample would reveal the number of items
-        recall = {"first": recall["first"], "all": recall["all"], "sample": None if public else recall["sample"]}
-    return {
-        "name": bundle.name,
-        "kind": manifest.kind,
-        "bundle": bundle.version,
-        "created": manifest.created,
-        "items": None if public else manifest.items,
-        "k": bundle.index.k,
-        "goals": list(bundle.index.goals),
-        "table": table_words(bundle.index.recall, public),
-        "recall": recall,
-        "strata": list(bundle.index.pairs.strata),
-        "evidence": bundle.index.pairs.words(),
-        "coverage": coverage_of(bundle, public),
-    }

@@ -8,8 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, Response
+from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
@@ -22,7 +21,7 @@ from neatrec.service.editor import Editor, add_editor
 from neatrec.service.metrics import Metrics
 from neatrec.service.middleware import PROBES, RequestMiddleware
 from neatrec.service.pages import add_page
-from neatrec.service.problems import Problem, invalid, refused
+from neatrec.service.problems import Problem, refused
 from neatrec.service.settings import ServiceSettings
 from neatrec.service.watcher import BundleWatcher
 
@@ -33,7 +32,11 @@ ABOUT = (
 KEY_SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer KEY`."},
     "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
-    "password": {"type": "http", "scheme": "basic", "description": "In a browser: any name, the key as password."},
+    "password": {
+        "type": "http",
+        "scheme": "basic",
+        "description": "In a browser: any name, the key as password.",
+    },
 }
 
 
@@ -56,17 +59,18 @@ def make_app(settings: ServiceSettings, watcher: BundleWatcher | None = None) ->
         redoc_url=None,
         strict_content_type=False,  # a cart without a content type is JSON
     )
-    for kind in (Problem, RequestValidationError, HTTPException, Exception):
+    for kind in (Problem, HTTPException, ClientDisconnect, Exception):
         app.add_exception_handler(kind, _on_error)
-    add_api(app, live.metrics, public=settings.public)
+    add_api(app, live.metrics)
     add_key_schemes(app, required=bool(live.keys))
     pages = add_page(app, settings)
     if settings.editor_key_file is not None and settings.rules is not None:
         editor = Editor(settings.rules, live, pages, live.metrics)
         pages.session_of = editor.session
         add_editor(app, editor)
-    app.add_api_route("/widget.js", _widget, include_in_schema=False)
-    app.mount("/static", StaticFiles(directory=str(files("neatrec.service") / "static")), name="static")
+    app.mount(
+        "/static", StaticFiles(directory=str(files("neatrec.service") / "static")), name="static"
+    )
     outer = RequestMiddleware(app, live, settings)
     if not settings.cors:
         return outer
@@ -81,14 +85,10 @@ def make_app(settings: ServiceSettings, watcher: BundleWatcher | None = None) ->
     )
 
 
-async def _widget() -> FileResponse:
-    return FileResponse(str(files("neatrec.serving") / "widget.js"), media_type="text/javascript")
-
-
 def api_document() -> dict[str, Any]:
     """The OpenAPI document of the service, without a bundle to serve."""
     app = FastAPI(title="neatrec", version=__version__, description=ABOUT)
-    add_api(app, Metrics(), public=False)
+    add_api(app, Metrics())
     add_key_schemes(app, required=True)
     return app.openapi()
 
@@ -120,17 +120,13 @@ async def _on_error(request: Request, error: Exception) -> Response:
 
 def _problem_of(error: Exception) -> Problem:
     """What the caller sees of an error; the middleware logs a fault of ours."""
-    if isinstance(error, RequestValidationError):  # parameters or a body that do not fit their model
-        return invalid(error.errors()[0])
-    cause = error.__cause__ if isinstance(error, HTTPException) else error
-    if isinstance(cause, Problem):
-        return cause
-    if isinstance(cause, ClientDisconnect):
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, ClientDisconnect):
         return refused(499)
     if not isinstance(error, HTTPException):
         return refused(500)
     known = {  # what the framework itself refuses
-        400: (422, "ParameterError", "the body is not JSON"),
         404: (404, "NotFound", "there is nothing at this address"),
         405: (405, "Method", "this address takes another method"),
     }

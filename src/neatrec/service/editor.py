@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import hashlib
 import hmac
 import json
 import logging
 import os
-import secrets
-import time
-from dataclasses import dataclass
+from collections import Counter
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -19,103 +15,40 @@ from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.responses import RedirectResponse, Response
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    StringConstraints,
+)
 
 from neatrec.errors import must_be
-from neatrec.service.api import CheckedRoute, snapshot_of
+from neatrec.service.api import Route, read, snapshot_of
+from neatrec.service.keys import Keys
 from neatrec.service.metrics import Metrics
-from neatrec.service.middleware import Keys
-from neatrec.service.problems import Problem, bad, invalid, refused
+from neatrec.service.problems import Problem, bad, refused
 from neatrec.service.rules import EVERY, Rule
 from neatrec.service.rules_file import EditConflict, RulesFile, words_of
 from neatrec.service.schemas import Count, Id, NoQuery, RequestModel
+from neatrec.service.sessions import (
+    HOURS,
+    EditorSession,
+    EndedSessions,
+    open_session,
+    read_session,
+)
 from neatrec.service.settings import MAX_FORM, MAX_NOTE
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)
 
 COOKIE = "neatrec_editor"
-HOURS = 12
-"""How long a log-in holds."""
 WRONG_KEY_SECONDS = 0.5
 """A wrong key is answered so late, and counts as a request in progress meanwhile."""
 WRONG_KEYS = 4
-"""So many wrong keys wait for their answer at a time, and never more than half of the requests in progress; other
-log-ins are refused meanwhile, right or wrong, and nothing else is."""
-ENDED = ".ended"
-"""The file beside the rules that lists sessions which were logged out of."""
-LISTED = TypeAdapter(dict[str, int])
+"""Wrong keys of one address that wait for their answer at a time; further ones are refused meanwhile. All addresses
+together never take more than half of the requests in progress. A right key is never refused."""
 FORM = "application/x-www-form-urlencoded"
-
-
-@dataclass(frozen=True)
-class EditorSession:
-    """Somebody who logged in with an editor key."""
-
-    who: str
-    token: str
-    """What every form of this session carries: another page cannot know it."""
-    number: str
-    ends: int
-    """In seconds since 1970."""
-
-
-def open_session(key: bytes, who: str) -> str:
-    """The cookie of a new session, signed with the key: taking the key out of its file ends it."""
-    content = json.dumps([who, int(time.time()) + HOURS * 3600, secrets.token_hex(16)])
-    payload = base64.urlsafe_b64encode(content.encode()).decode()
-    return f"{payload}.{_sign(key, 'session', payload)}"
-
-
-def read_session(keys: Keys, cookie: str) -> EditorSession | None:
-    """The session of a cookie; None where it is not signed with a valid key, or over."""
-    payload, _, signature = cookie.rpartition(".")
-    signed = [
-        key
-        for key in keys.valid
-        if hmac.compare_digest(_sign(key, "session", payload).encode(), signature.encode("utf-8", "replace"))
-    ]
-    if not signed:
-        return None
-    who, ends, number = json.loads(base64.urlsafe_b64decode(payload))
-    return EditorSession(who, _sign(signed[0], "form", payload), number, ends) if time.time() < ends else None
-
-
-def _sign(key: bytes, purpose: str, text: str) -> str:
-    return hmac.new(key, f"neatrec {purpose} {text}".encode("utf-8", "replace"), hashlib.sha256).hexdigest()
-
-
-class EndedSessions:
-    """Sessions that were logged out of before their time, known to all workers and after a restart."""
-
-    def __init__(self, rules: RulesFile) -> None:
-        self.rules = rules
-
-    @property
-    def path(self) -> Path:
-        return self.rules.path.with_name(self.rules.path.name + ENDED)
-
-    def read(self) -> dict[str, int]:
-        """The number of each session, and when it would have ended; EVERY: all that end by then, as where the list is
-        damaged and may have held them."""
-        try:
-            return LISTED.validate_json(self.path.read_bytes())
-        except FileNotFoundError:
-            return {}
-        except ValueError as error:
-            log.error("all sessions so far are over: %s is damaged: %s", printable(self.path), printable(error, 500))
-            return {EVERY: int(self.path.stat().st_mtime) + HOURS * 3600}
-
-    def holds(self, session: EditorSession) -> bool:
-        ended = self.read()
-        return session.number in ended or session.ends <= ended.get(EVERY, 0)
-
-    def add(self, session: EditorSession) -> None:
-        with self.rules.locked():
-            ended = {number: ends for number, ends in self.read().items() if ends > time.time()}
-            writing = self.path.with_name(self.path.name + ".writing")
-            self.rules.write(writing, json.dumps({**ended, session.number: session.ends}).encode())
-            os.replace(writing, self.path)
 
 
 def _one_line(text: str) -> str:
@@ -137,7 +70,9 @@ class LoginQuery(RequestModel):
 
 class LoginForm(RequestModel):
     who: Annotated[
-        str, StringConstraints(strip_whitespace=True, min_length=1, max_length=60), AfterValidator(_one_line)
+        str,
+        StringConstraints(strip_whitespace=True, min_length=1, max_length=60),
+        AfterValidator(_one_line),
     ]
     key: Annotated[str, StringConstraints(strip_whitespace=True)]
     """Of any form: no message of ours repeats it."""
@@ -178,7 +113,8 @@ class Editor:
         self.watcher, self.pages, self.metrics = watcher, pages, metrics
         self.file = RulesFile(rules)
         self.ended = EndedSessions(self.file)
-        self.wrong_keys, self.most_wrong_keys = 0, max(1, min(WRONG_KEYS, watcher.settings.in_flight // 2))
+        self.wrong_keys: Counter[str] = Counter()
+        """Wrong keys that wait for their answer, by address."""
         if not os.access(self.file.path.parent, os.W_OK):
             hint = "The new file is written beside the old one."
             raise must_be("--rules", "in a folder that can be written", str(rules), hint=hint)
@@ -189,7 +125,9 @@ class Editor:
     def keys(self) -> Keys:
         """Those that edit: a key that readers were given since is none of them."""
         readers = self.watcher.keys
-        return Keys(tuple(key for key in self.watcher.editor_keys.valid if readers.find(key) is None))
+        return Keys(
+            tuple(key for key in self.watcher.editor_keys.valid if readers.find(key) is None)
+        )
 
     def session(self, request: Request) -> EditorSession | None:
         """Who sent the request, if they are logged in."""
@@ -201,30 +139,40 @@ class Editor:
         return self._login_page(request, query.back)
 
     def _login_page(self, request: Request, back: str, status: int = 200) -> Response:
-        page: Response = self.pages.page("login.html", request, status=status, back=back, wrong=status != 200)
+        page: Response = self.pages.page(
+            "login.html", request, status=status, back=back, wrong=status != 200
+        )
         return page
 
     async def login(self, request: Request, _: Annotated[NoQuery, Query()]) -> Response:
         """A key becomes a session; the key itself is kept nowhere."""
         check_same_site(request)
         form = await read_form(request, LoginForm)
-        if self.wrong_keys >= self.most_wrong_keys:
-            raise Problem(429, "Busy", "too many wrong keys at once", hint="Try again in a second.")
         key = self.keys.find(form.key.encode("utf-8", "replace"))
         if key is None:
             log.warning("editor key refused: %s", printable(form.who))
-            self.wrong_keys += 1
-            try:
-                await asyncio.sleep(WRONG_KEY_SECONDS)
-            finally:
-                self.wrong_keys -= 1
+            await self._wait(request.client.host if request.client else "")
             return await asyncio.to_thread(self._login_page, request, form.back, 403)
         log.info("editor logged in: %s", printable(form.who))
         answer = RedirectResponse(form.back, 303)
         secure = request.url.scheme == "https"
         cookie, seconds = open_session(key, form.who), HOURS * 3600
-        answer.set_cookie(COOKIE, cookie, max_age=seconds, httponly=True, samesite="strict", secure=secure)
+        answer.set_cookie(
+            COOKIE, cookie, max_age=seconds, httponly=True, samesite="strict", secure=secure
+        )
         return answer
+
+    async def _wait(self, address: str) -> None:
+        """Hold back the answer to a wrong key; refuse at once what would hold up others."""
+        half = self.watcher.settings.in_flight // 2
+        if self.wrong_keys[address] >= WRONG_KEYS or self.wrong_keys.total() >= max(half, 1):
+            raise Problem(429, "Busy", "too many wrong keys at once", hint="Try again in a second.")
+        self.wrong_keys[address] += 1
+        try:
+            await asyncio.sleep(WRONG_KEY_SECONDS)
+        finally:
+            self.wrong_keys[address] -= 1
+            self.wrong_keys += Counter()  # forgets the addresses of which none waits
 
     async def logout(self, request: Request, _: Annotated[NoQuery, Query()]) -> Response:
         """The session ends for every worker, whoever has a copy of its cookie."""
@@ -249,8 +197,11 @@ class Editor:
             raise bad("note", "given with this action", form.note)
 
         def write() -> Response:
-            bundle = snapshot_of(request).main
-            item, query = bundle.known(form.item), None if form.query == EVERY else bundle.known(form.query)
+            bundle = snapshot_of(request).bundle
+            item, query = (
+                bundle.known(form.item),
+                None if form.query == EVERY else bundle.known(form.query),
+            )
             ids = EVERY if query is None else bundle.ids[query], bundle.ids[item]
             position = form.position or 1 if form.action in ("pin", "boost") else 1
             when = now.isoformat(timespec="seconds")
@@ -280,28 +231,44 @@ class Editor:
 
         return await asyncio.to_thread(remove)
 
-    def _conflict(self, request: Request, conflict: EditConflict, form: RuleForm | None, edit: str = "") -> Response:
+    def _conflict(
+        self, request: Request, conflict: EditConflict, form: RuleForm | None, edit: str = ""
+    ) -> Response:
         """The rules as they are now, and the edit, in words and to be sent once more."""
         self.watcher.take_rules()
         request.scope["neatrec"] = self.watcher.snapshot
-        page: Response = self.pages.page("conflict.html", request, form, status=409, problem=conflict, edit=edit)
+        page: Response = self.pages.page(
+            "conflict.html", request, form, status=409, problem=conflict, edit=edit
+        )
         return page
 
     def _count(self, rule: Rule, event: str, session: EditorSession) -> None:
         self.metrics.rule_edits.labels("undo" if event == "rule undone" else rule.action).inc()
         fields = {name: value for name, value in rule.__dict__.items() if name != "lines" and value}
-        log.info("%s by %s: %s", event, printable(session.who), printable(json.dumps(fields, default=str), 2000))
+        log.info(
+            "%s by %s: %s",
+            event,
+            printable(session.who),
+            printable(json.dumps(fields, default=str), 2000),
+        )
 
     async def _signed(self, request: Request, shape: type[Signed]) -> tuple[EditorSession, Signed]:
         """The session and the form of a request that is not forged."""
         check_same_site(request)
         session = self.session(request)
         if session is None:
-            raise Problem(403, "NoEditor", "only an editor may do this", hint="Log in at /login with an editor key.")
+            raise Problem(
+                403,
+                "NoEditor",
+                "only an editor may do this",
+                hint="Log in at /login with an editor key.",
+            )
         form = await read_form(request, shape)
         if not hmac.compare_digest(form.token.encode("utf-8", "replace"), session.token.encode()):
             hint = "Load the page again and repeat it."
-            raise Problem(403, "Forged", "the form was not sent by a page of this session", hint=hint)
+            raise Problem(
+                403, "Forged", "the form was not sent by a page of this session", hint=hint
+            )
         return session, form
 
 
@@ -324,21 +291,19 @@ async def read_form(request: Request, shape: type[Form]) -> Form:
         if len(body) > MAX_FORM:
             raise refused(413, MAX_FORM)
     try:
-        fields = parse_qsl(body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=20)
+        fields = parse_qsl(
+            body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=20
+        )
     except ValueError as error:
         raise Problem(422, "ParameterError", "the body is not a form in UTF-8") from error
     given = dict(fields)
     if len(given) != len(fields):
         raise bad("form", "one value for each field", len(fields))
-    try:
-        return shape.model_validate(given)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise invalid({**first, "loc": ("form", *first["loc"])}) from error
+    return read(shape, given, "form")
 
 
 def add_editor(app: FastAPI, editor: Editor) -> None:
-    router = APIRouter(route_class=CheckedRoute, include_in_schema=False)
+    router = APIRouter(route_class=Route, include_in_schema=False)
     for path, method, handler in (
         ("/login", "GET", editor.login_page),
         ("/login", "POST", editor.login),

@@ -1,38 +1,25 @@
-"""What every request passes first: API key, host name, body size, a bound on requests in progress, headers, metrics."""
+"""What every request passes first: key, host name, body size, a bound on requests in progress, headers, metrics."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
-import hmac
 import ipaddress
 import logging
-import os
-import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from neatrec.errors import SourceError, must_be
+from neatrec.service.keys import Keys
 from neatrec.service.problems import Problem, refused
 from neatrec.service.settings import BODY_SECONDS, MAX_BODY, AddressTemplate, ServiceSettings
-from neatrec.text import printable
 
 Headers = Sequence[tuple[bytes, bytes]]
 
 log = logging.getLogger(__name__)
 
-KEY_VARIABLE = "NEATREC_API_KEY"
-MAX_KEYS = 2
-"""Keys that are valid at once: the old one and the new one, while callers change over."""
-MIN_KEY = 16
-"""Characters of a key."""
 MAX_DIGITS = 20
 """Of a declared length: Python refuses to read thousands."""
 PROBES = frozenset({"/healthz", "/readyz"})
@@ -72,77 +59,17 @@ def with_trusted_hosts(app: ASGIApp, host: str) -> ASGIApp:
     return TrustedHostMiddleware(app, allowed_hosts=names, www_redirect=False)
 
 
-@dataclass(frozen=True)
-class Keys:
-    """The valid API keys; without any, every request is allowed."""
-
-    valid: tuple[bytes, ...] = field(default=(), repr=False)
-
-    def __bool__(self) -> bool:
-        return bool(self.valid)
-
-    def admit(self, authorization: bytes | None, api_key: bytes | None) -> bool:
-        """Whether one of these two headers holds a key: a proxy may use Authorization for itself."""
-        found = [self.find(given or b"") for given in (api_key, _offered(authorization or b""))]
-        return any(key is not None for key in found)  # both are compared: the time reveals nothing
-
-    def find(self, offered: bytes) -> bytes | None:
-        """The valid key that equals `offered`. All are compared, whichever it is: the time reveals nothing."""
-        matches = [key for key in self.valid if hmac.compare_digest(offered, key)]
-        return matches[0] if matches else None
-
-
-def read_keys(file: Path | None, argument: str = "api-key-file") -> Keys:
-    """The keys of `file` (one per line), else those of NEATREC_API_KEY (separated by commas); at most two."""
-    if file is None:
-        return _checked(re.split(r"[,\s]+", os.environ.get(KEY_VARIABLE, "")), KEY_VARIABLE)
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        hint = f"One key of at least {MIN_KEY} characters per line, such as `openssl rand -hex 24` prints."
-        raise SourceError(f"cannot read the keys in {printable(file)}: {why}", file=str(file), hint=hint) from error
-    keys = _checked(text.split("\n"), argument)
-    if not keys:
-        hint = "One key per line, at most two."
-        raise SourceError(f"there is no key in {printable(file)}", file=str(file), hint=hint)
-    return keys
-
-
-def _checked(texts: list[str], argument: str) -> Keys:
-    keys = [text.strip().encode() for text in texts if text.strip()]
-    if len(keys) > MAX_KEYS:
-        raise must_be(argument, f"at most {MAX_KEYS} keys", len(keys))
-    if any(len(key) < MIN_KEY for key in keys):
-        # the key itself must not stand in a message
-        raise must_be(argument, f"keys of at least {MIN_KEY} characters", min(map(len, keys)))
-    return Keys(tuple(keys))
-
-
-def _offered(authorization: bytes) -> bytes | None:
-    """The key in an Authorization header: a bearer token, or the password a browser asked for."""
-    scheme, _, value = authorization.partition(b" ")
-    if scheme.lower() == b"bearer":
-        return value.strip()
-    if scheme.lower() == b"basic":
-        try:
-            return base64.b64decode(value.strip(), validate=True).partition(b":")[2]
-        except binascii.Error:
-            return None
-    return None
-
-
 class RequestMiddleware:
+    """Refuses before it works: a request without a valid key takes no slot, and its connection is closed."""
+
     def __init__(self, app: ASGIApp, watcher: Any, settings: ServiceSettings) -> None:
         """Without keys, only requests to the host of `settings` or a loopback name are answered, except probes."""
         host = settings.host
         self.probes = app
         self.app = app if watcher.keys or host is None else with_trusted_hosts(app, host)
-        self.watcher, self.metrics = watcher, watcher.metrics
+        self.watcher = watcher
         self.max_in_flight = settings.in_flight
         self.headers = security_headers(settings.image_url)
-        self.busy = refused(503).response()  # made once: there is no time for it under load
-        self.busy.raw_headers += self.headers
         self.in_flight = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -152,10 +79,8 @@ class RequestMiddleware:
         if scope["path"] in PROBES:
             await self._serve(self.probes, scope, receive, send)
             return
-        if self.in_flight >= self.max_in_flight:
-            self.metrics.shed.inc()
-            self.metrics.requests.labels("other", "503", self.watcher.snapshot.main.short).inc()
-            await self.busy(scope, receive, send)
+        if (refusal := self._refusal(scope)) is not None:
+            await self._serve(refusal.response(), scope, receive, send)
             return
         self.in_flight += 1
         try:
@@ -165,75 +90,86 @@ class RequestMiddleware:
         finally:
             self.in_flight -= 1
 
+    def _refusal(self, scope: Scope) -> Problem | None:
+        """Why a request is not worked on: no key, too large a body, too many requests."""
+        headers = dict(scope["headers"])
+        if self.watcher.keys:
+            readers = Keys(self.watcher.keys.valid + self.watcher.editor_keys.valid)
+            if not readers.admit(headers):
+                return refused(401)
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or len(length) > MAX_DIGITS or int(length) > MAX_BODY:
+            return refused(413, MAX_BODY)
+        if self.in_flight >= self.max_in_flight:
+            self.watcher.metrics.shed.inc()
+            return refused(503)
+        return None
+
     async def _serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
-        sent: list[int] = []
-
         if self.watcher.rules_changed():
             await asyncio.to_thread(self.watcher.take_rules)
         snapshot = self.watcher.snapshot
         scope["neatrec"] = snapshot  # one request, one snapshot
-        is_head = scope["method"] == "HEAD"
-        if is_head:
+        answer = ResponseSender(send, self.headers, scope, snapshot.tag, bool(self.watcher.keys))
+        if scope["method"] == "HEAD":
             scope = {**scope, "method": "GET"}  # the server's own scope stays: it sends no body
-        cached = self._cache_headers(scope, snapshot.tag)
-        held = _held(scope) if cached else []
-        without_body = is_head
-
-        async def with_headers(message: Message) -> None:
-            nonlocal without_body
-            if message["type"] == "http.response.start":
-                if message["status"] == 200 and b"*" in held:  # whatever there is, the caller has it
-                    without_body, message = True, {**message, "status": 304, "headers": []}
-                sent.append(message["status"])
-                more = cached if message["status"] in (200, 304) else ()
-                message["headers"] = [*message["headers"], *more, *self.headers]
-            elif without_body:
-                message = {**message, "body": b""}
-            await send(message)
-
         try:
-            self._check(scope)
-            if snapshot.tag in held:
-                await with_headers({"type": "http.response.start", "status": 304, "headers": []})
-                await with_headers({"type": "http.response.body", "body": b""})
+            if answer.is_held(snapshot.tag) and app is self.app:
+                await answer.send_not_modified()
                 return
             body = limited(receive) if scope["method"] == "POST" else receive
-            await app(scope, body, with_headers)
+            await app(scope, body, answer.send)
         except Problem as problem:
-            await problem.response()(scope, receive, with_headers)
-        except Exception:  # the last resort: one failed request must not end the connection without an answer
+            await problem.response()(scope, receive, answer.send)
+        except Exception:  # one failed request must not end the connection without an answer
             log.exception("a request failed")
-            if not sent:
-                await refused(500).response()(scope, receive, with_headers)
+            if not answer.status:
+                await refused(500).response()(scope, receive, answer.send)
         finally:
             route = getattr(scope.get("route"), "path", "other")
-            version = snapshot.main.short
-            self.metrics.requests.labels(route, str(sent[0] if sent else 0), version).inc()
-            self.metrics.latency.labels(route, version).observe(time.perf_counter() - started)
+            self.watcher.metrics.count_request(
+                route, answer.status, snapshot.bundle.short, time.perf_counter() - started
+            )
 
-    def _cache_headers(self, scope: Scope, tag: bytes) -> Headers:
+
+class ResponseSender:
+    """What is sent of an answer: with our headers, without a body where the caller has it or wants none."""
+
+    def __init__(
+        self, send: Send, headers: Headers, scope: Scope, tag: bytes, is_private: bool
+    ) -> None:
+        self._send, self.headers = send, headers
+        self.without_body = scope["method"] == "HEAD"
+        self.status = 0
+        """0: nothing was sent."""
+        self.cached: Headers = ()
         """Of answers that stay the same as long as the snapshot: whoever keeps one asks whether it still holds."""
-        if scope["method"] != "GET" or not scope["path"].startswith("/v1/"):
-            return ()
-        keep = b"private, no-cache" if self.watcher.keys else b"no-cache"
-        return ((b"etag", tag), (b"cache-control", keep))
+        self.held: list[bytes] = []
+        """The entity tags of answers that the caller holds; `*`: any."""
+        if scope["method"] in ("GET", "HEAD") and scope["path"].startswith("/v1/"):
+            keep = b"private, no-cache" if is_private else b"no-cache"
+            self.cached = ((b"etag", tag), (b"cache-control", keep))
+            held = dict(scope["headers"]).get(b"if-none-match", b"")
+            self.held = [each.strip().removeprefix(b"W/") for each in held.split(b",") if each]
 
-    def _check(self, scope: Scope) -> None:
-        headers = dict(scope["headers"])
-        if self.watcher.keys and scope["path"] not in PROBES:
-            valid = Keys(self.watcher.keys.valid + self.watcher.editor_keys.valid)  # who may edit may read
-            if not valid.admit(headers.get(b"authorization"), headers.get(b"x-api-key")):
-                raise refused(401)
-        length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or len(length) > MAX_DIGITS or int(length) > MAX_BODY:
-            raise refused(413, MAX_BODY)
+    def is_held(self, tag: bytes) -> bool:
+        return tag in self.held
 
+    async def send_not_modified(self) -> None:
+        await self.send({"type": "http.response.start", "status": 304, "headers": []})
+        await self.send({"type": "http.response.body", "body": b""})
 
-def _held(scope: Scope) -> list[bytes]:
-    """The entity tags of answers that the caller holds; `*`: whatever there is."""
-    held = dict(scope["headers"]).get(b"if-none-match", b"")
-    return [each.strip().removeprefix(b"W/") for each in held.split(b",")] if held else []
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            if message["status"] == 200 and b"*" in self.held:
+                self.without_body, message = True, {**message, "status": 304, "headers": []}
+            self.status = message["status"]
+            more = self.cached if self.status in (200, 304) else ()
+            message["headers"] = [*message["headers"], *more, *self.headers]
+        elif self.without_body:
+            message = {**message, "body": b""}
+        await self._send(message)
 
 
 def limited(receive: Receive) -> Receive:

@@ -1,4 +1,4 @@
-"""The page for people: search, complements, pairs, network, categories, cart, models side by side, how good it is."""
+"""The page for people: search, complements, pairs, cart, how good it is."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from pydantic import Field
 
 from neatrec._version import __version__
 from neatrec.service import schemas, views
-from neatrec.service.answers import completes, explained_by, goes_with
-from neatrec.service.api import CheckedRoute, find, snapshot_of
-from neatrec.service.editor import EditorSession
-from neatrec.service.loaded_bundle import LoadedBundle
+from neatrec.service.answers import completes, goes_with
+from neatrec.service.api import Route, find, snapshot_of
 from neatrec.service.problems import Problem, bad
-from neatrec.service.reference import operations
 from neatrec.service.render import page_of_pairs
+from neatrec.service.sessions import EditorSession
 from neatrec.service.settings import MAX_ITEMS, ServiceSettings
 from neatrec.serving import FOOTER
 from neatrec.serving.pair_list import PairSelection
@@ -32,10 +30,10 @@ RULES = 500
 """Rules on a page."""
 
 
-class PageRoute(CheckedRoute):
+class PageRoute(Route):
     """A form sends a blank text for what was not chosen."""
 
-    takes_blanks = False
+    keeps_blanks = False
 
 
 class SearchForm(schemas.RequestModel):
@@ -47,27 +45,16 @@ class ItemForm(schemas.ItemFilters):
     k: schemas.Count = SHOWN
 
 
-class CompareForm(schemas.RequestModel):
-    id: schemas.Id
-    min_evidence: schemas.Level = "likely"
-
-
 class CartForm(SearchForm):
     add: schemas.Id | None = None
     diversify: bool = False
-    goal: schemas.Goal | None = None
     item: list[schemas.Id] = Field(default=[], max_length=MAX_ITEMS)
-
-
-class NetworkForm(schemas.RequestModel):
-    id: schemas.Id
 
 
 class Pages:
     """Handlers of the page; all work is done beside the event loop."""
 
     def __init__(self, settings: ServiceSettings) -> None:
-        self.public = settings.public
         self.session_of: Callable[[Request], EditorSession | None] | None = None
         """Who edits; None where nobody can."""
         self.addresses = {
@@ -76,12 +63,15 @@ class Pages:
         }
 
     def home(self, request: Request, form: Annotated[SearchForm, Query()]) -> Response:
-        bundle = snapshot_of(request).main
+        bundle = snapshot_of(request).bundle
         if form.q:
             hits = find(bundle, form.q, 30)
-            exact, similar = ([bundle.brief(code) for code, fits in hits if fits is wanted] for wanted in (True, False))
+            exact, similar = (
+                [bundle.brief(code) for code, fits in hits if fits is wanted]
+                for wanted in (True, False)
+            )
             return self.page("found.html", request, form, exact=exact, similar=similar)
-        strongest = bundle.pairs.find("strength", PairSelection(), 0, STRONGEST)[1]
+        strongest = bundle.pairs.find("beyond", PairSelection(), 0, STRONGEST)[1]
         return self.page(
             "home.html",
             request,
@@ -92,101 +82,78 @@ class Pages:
         )
 
     def pairs(self, request: Request, form: Annotated[schemas.PairsQuery, Query()]) -> Response:
-        bundle = snapshot_of(request).bundle(form.model)
+        bundle = snapshot_of(request).bundle
         total, rows, next_page = page_of_pairs(bundle, form)
         pairs = views.pair_rows(bundle, rows)
-        return self.page("pairs.html", request, form, bundle, pairs=pairs, total=total, next_page=next_page)
+        return self.page("pairs.html", request, form, pairs=pairs, total=total, next_page=next_page)
 
     def item(self, request: Request, form: Annotated[ItemForm, Query()]) -> Response:
         snapshot = snapshot_of(request)
-        bundle = snapshot.bundle(form.model)
+        bundle = snapshot.bundle
         code = bundle.known(form.id)
-        answered = goes_with(snapshot, bundle, code, form)
-        explained = explained_by(bundle, snapshot.rules[bundle.name], code, form)
+        answered = goes_with(snapshot, code, form)
         shown, edits = views.cards(bundle, answered.lines), self._session(request) is not None
         return self.page(
             "item.html",
             request,
             form,
-            bundle,
             item=bundle.brief(code),
-            cards=views.with_hidden(shown, snapshot, bundle, code, form) if edits else shown,
-            rules=views.rules_about(snapshot, bundle, {code}) if edits else [],
-            explained=None if explained is None else views.cards(bundle, explained),
+            cards=views.with_hidden(shown, snapshot, code, form) if edits else shown,
+            rules=views.rules_about(snapshot, {code}) if edits else [],
+            explained=None
+            if answered.explained is None
+            else views.cards(bundle, answered.explained),
             has_explained=len(bundle.index.explained_with(code)) > 0,
             notes=answered.notes,
-            popularity=None if self.public else views.popularity(bundle, code),
-            spread=None if self.public else views.spread(bundle, code),
-            is_new=not bundle.count[code],
+            count=bundle.count[code],
         )
-
-    def compare(self, request: Request, form: Annotated[CompareForm, Query()]) -> Response:
-        snapshot = snapshot_of(request)
-        item = snapshot.main.brief(snapshot.main.known(form.id))
-        filters, columns = schemas.Filters(min_evidence=form.min_evidence), []
-        for bundle in snapshot.bundles.values():
-            code = bundle.code(form.id)
-            lines = [] if code is None else goes_with(snapshot, bundle, code, filters).lines
-            columns.append((bundle, views.cards(bundle, lines)))
-        return self.page("compare.html", request, form, item=item, columns=columns)
 
     def pair(self, request: Request, form: Annotated[schemas.PairQuery, Query()]) -> Response:
         snapshot = snapshot_of(request)
-        bundle = snapshot.bundle(form.model)
+        bundle = snapshot.bundle
         a, b = bundle.known(form.a), bundle.known(form.b)
-        rules = views.rules_about(snapshot, bundle, {a, b}, both=True) if self._session(request) else []
+        rules = views.rules_about(snapshot, {a, b}, both=True) if self._session(request) else []
         evidence, (one, other) = bundle.index.evidence(a, b), map(bundle.brief, (a, b))
-        return self.page("pair.html", request, form, bundle, a=one, b=other, evidence=evidence, rules=rules)
+        return self.page("pair.html", request, form, a=one, b=other, evidence=evidence, rules=rules)
 
     def cart(self, request: Request, form: Annotated[CartForm, Query()]) -> Response:
         snapshot = snapshot_of(request)
-        bundle = snapshot.main
+        bundle = snapshot.bundle
         wanted = [*form.item, *([form.add] if form.add else [])]
         held = [item for item in dict.fromkeys(wanted) if bundle.code(item) is not None]
         if len(held) > MAX_ITEMS:
             raise bad("item", f"given at most {MAX_ITEMS} times", len(held))
-        codes, cards = list[int](), list[views.Card]()
+        codes, cards, notes = list[int](), list[views.Card](), tuple[str, ...]()
         if held:
-            query = schemas.CartQuery(items=held, k=SHOWN, diversify=form.diversify, goal=form.goal)
-            answered = completes(snapshot, bundle, query)
+            query = schemas.CartQuery(items=held, k=SHOWN, diversify=form.diversify)
+            answered, _ = completes(snapshot, query)
             codes, cards = list(answered.cart), views.cards(bundle, answered.lines)
+            notes = answered.notes
         found = [bundle.brief(code) for code, _ in find(bundle, form.q, 8)] if form.q else []
         return self.page(
             "cart.html",
             request,
             form,
             held=held,
-            kept=form.model_dump(exclude_defaults=True, include={"diversify", "goal"}),
+            kept=form.model_dump(exclude_defaults=True, include={"diversify"}),
             items=[bundle.brief(code) for code in codes],
             cards=cards,
-            found=[item for item in found if item["id"] not in held],
+            notes=notes,
+            found=[item for item in found if str(item["id"]) not in held],
             unknown=len(wanted) > len(held),
-            goals=() if bundle.index.model.ranks_as_cart(codes) else bundle.index.goals,
             best=views.best_sellers(bundle, 8) if not held else [],
         )
 
-    def network(self, request: Request, form: Annotated[NetworkForm, Query()]) -> Response:
-        snapshot = snapshot_of(request)
-        code = snapshot.main.known(form.id)
-        network = views.network_of(snapshot, snapshot.main, code, self.public)
-        return self.page("network.html", request, item=snapshot.main.brief(code), network=network)
-
-    def categories(self, request: Request, _: Annotated[schemas.NoQuery, Query()]) -> Response:
-        return self.page("categories.html", request, heat=views.heat_map(snapshot_of(request).main))
-
     def quality(self, request: Request, _: Annotated[schemas.NoQuery, Query()]) -> Response:
-        return self.page("quality.html", request, **views.quality(snapshot_of(request), self.public))
-
-    def docs(self, request: Request, _: Annotated[schemas.NoQuery, Query()]) -> Response:
-        """The API reference, made from the OpenAPI document: no script, nothing from outside."""
-        document = request.app.openapi()
-        return self.page("docs.html", request, document=document, operations=operations(document))
+        return self.page("quality.html", request, **views.quality(snapshot_of(request).bundle))
 
     def rules(self, request: Request) -> Response:
         """All rules, the newest first, for those who edit them."""
         snapshot = snapshot_of(request)
-        found = views.rules_about(snapshot, snapshot.main, None)[::-1]
-        return self.page("rules.html", request, rules=found[:RULES], left_out=max(len(found) - RULES, 0))
+        found = views.rules_about(snapshot, None)[::-1]
+        return self.page(
+            "rules.html", request, rules=found[:RULES], left_out=max(len(found) - RULES, 0)
+        )
 
     def _session(self, request: Request) -> EditorSession | None:
         return None if self.session_of is None else self.session_of(request)
@@ -199,12 +166,11 @@ class Pages:
         template: str,
         request: Request,
         form: schemas.RequestModel | None = None,
-        bundle: LoadedBundle | None = None,
         *,
         status: int = 200,
         **values: Any,
     ) -> Response:
-        """A page about what `form` asks for, by `bundle` or the main one; every text in it is escaped."""
+        """A page about what `form` asks for; every text in it is escaped."""
         snapshot = snapshot_of(request)
         shared = {
             "form": form,
@@ -212,8 +178,7 @@ class Pages:
             "text": getattr(form, "q", None) or "",
             "here": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
             "snapshot": snapshot,
-            "bundle": bundle or snapshot.main,
-            "public": self.public,
+            "bundle": snapshot.bundle,
             "can_edit": self.session_of is not None,
             "editor": self._session(request),
         }
@@ -226,7 +191,7 @@ def add_page(app: FastAPI, settings: ServiceSettings) -> Pages:
     pages = Pages(settings)
     router = APIRouter(route_class=PageRoute, include_in_schema=False)
     router.add_api_route("/", pages.home, response_model=None)
-    for name in ("item", "compare", "pair", "pairs", "cart", "network", "categories", "quality", "docs"):
+    for name in ("item", "pair", "pairs", "cart", "quality"):
         router.add_api_route(f"/{name}", getattr(pages, name), response_model=None)
     app.include_router(router)
     app.state.pages = pages

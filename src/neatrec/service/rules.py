@@ -5,19 +5,19 @@ from __future__ import annotations
 import csv
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from neatrec.errors import SourceError
 from neatrec.service.loaded_bundle import LoadedBundle
-from neatrec.service.schemas import Filters
 from neatrec.service.settings import MAX_K
-from neatrec.serving.answers import AnswerFilter
+from neatrec.serving.answers import EVERY_ITEM, ShopRules
 from neatrec.text import printable
 
 COLUMNS = ("query", "item", "action", "position", "until", "note", "who", "when")
@@ -64,7 +64,10 @@ class Rules:
 
     def unknown(self, held: Callable[[str], bool], day: date) -> int:
         """How many of the rules that hold on `day` name an id that is not `held`: they have no effect."""
-        return sum(not (held(rule.item) and (rule.query == EVERY or held(rule.query))) for rule in self.today(day))
+        return sum(
+            not (held(rule.item) and (rule.query == EVERY or held(rule.query)))
+            for rule in self.today(day)
+        )
 
 
 def read_rules(file: Path, day: date | None = None) -> Rules:
@@ -84,7 +87,9 @@ def parse_rules(content: bytes, file: Path, day: date | None = None) -> Rules:
         what = f"it is not CSV ({error})" if isinstance(error, csv.Error) else error
         hint = f"The columns are {', '.join(COLUMNS)}; an action is {', '.join(ACTIONS[:-1])} or {ACTIONS[-1]}."
         line = max(lines.line_num, 1)
-        raise SourceError(f"{printable(file)}, line {line}: {what}", file=str(file), line=line, hint=hint) from error
+        raise SourceError(
+            f"{printable(file)}, line {line}: {what}", file=str(file), line=line, hint=hint
+        ) from error
     return Rules(rules, hashlib.sha256(content).hexdigest()[:32])
 
 
@@ -117,7 +122,9 @@ def read_available(file: Path) -> frozenset[str]:
     ids = frozenset(line for line in lines if line and not line.startswith("#"))
     if not ids:
         raise SourceError(
-            f"{printable(file)} names no item", file=str(file), hint="One id per line: nothing else may be recommended."
+            f"{printable(file)} names no item",
+            file=str(file),
+            hint="One id per line: nothing else may be recommended.",
         )
     return ids
 
@@ -125,7 +132,9 @@ def read_available(file: Path) -> frozenset[str]:
 def _bytes_of(file: Path) -> bytes:
     try:
         if file.stat().st_size > MAX_BYTES:
-            raise SourceError(f"{printable(file)} is larger than {MAX_BYTES:,} bytes", file=str(file))
+            raise SourceError(
+                f"{printable(file)} is larger than {MAX_BYTES:,} bytes", file=str(file)
+            )
         return file.read_bytes()
     except OSError as error:
         raise _unreadable(file) from error
@@ -145,63 +154,45 @@ def _unreadable(file: Path) -> SourceError:
 
 def _rule(header: list[str], row: list[str], lines: tuple[int, int]) -> Rule:
     if len(row) > len(header):
-        raise ValueError(f"{len(row)} cells for {len(header)} columns; a note with a comma needs quotes")
+        raise ValueError(
+            f"{len(row)} cells for {len(header)} columns; a note with a comma needs quotes"
+        )
     found = dict(zip(header, row, strict=False))
     cell = {name: found.get(name, "").strip() for name in COLUMNS}
     if not cell["query"] or not cell["item"]:
         raise ValueError("`query` and `item` must be ids")
     if cell["action"] not in ACTIONS:
-        raise ValueError(f"`action` must be block, pin, boost or note, got {printable(cell['action'])!r}")
+        raise ValueError(
+            f"`action` must be block, pin, boost or note, got {printable(cell['action'])!r}"
+        )
     if cell["query"] == cell["item"]:
         raise ValueError("an item is never recommended for itself")
     if cell["action"] == "pin" and cell["query"] == EVERY:
         raise ValueError("a pin needs a query of its own; only other actions may use *")
     position, until = cell.pop("position") or "1", cell.pop("until")
     if not re.fullmatch("[0-9]{1,3}", position) or not 1 <= int(position) <= MAX_K:
-        raise ValueError(f"`position` must be a whole number from 1 to {MAX_K}, got {printable(position)!r}")
+        raise ValueError(
+            f"`position` must be a whole number from 1 to {MAX_K}, got {printable(position)!r}"
+        )
     try:
         day = date.fromisoformat(until) if until else None
     except ValueError as error:
-        raise ValueError(f"`until` must be a day such as 2026-12-24, got {printable(until)!r}") from error
+        raise ValueError(
+            f"`until` must be a day such as 2026-12-24, got {printable(until)!r}"
+        ) from error
     return Rule(**cell, position=int(position), until=day, lines=lines)
 
 
-EVERY_CODE = -1
-
-
-class CompiledRules(NamedTuple):
-    """The rules of a day in the codes of one bundle."""
-
-    blocked: Mapping[int, frozenset[int]]
-    """Query code -> items never recommended for it."""
-    blocked_everywhere: frozenset[int]
-    pinned: Mapping[int, tuple[tuple[int, int], ...]]
-    """Query code -> (position, item), by position."""
-    boosted: Mapping[int, Mapping[int, int]]
-    """Query code -> item -> places that it moves up; EVERY_CODE as query: for all."""
-    available: bytes | None
-    """One byte per item: 1 when it may be recommended. None: all may."""
-
-    def hidden(self, query: int) -> frozenset[int]:
-        """Items that are never recommended for `query`."""
-        return self.blocked_everywhere | self.blocked.get(query, frozenset())
-
-    def boosts(self, query: int) -> Mapping[int, int]:
-        """Item -> places that it moves up among the answers to `query`."""
-        return {**self.boosted.get(EVERY_CODE, {}), **self.boosted.get(query, {})}
-
-    def without_blocks(self) -> CompiledRules:
-        return self._replace(blocked={}, blocked_everywhere=frozenset())
-
-
-def compile_rules(bundle: LoadedBundle, rules: Rules, available: frozenset[str] | None, day: date) -> CompiledRules:
+def compile_rules(
+    bundle: LoadedBundle, rules: Rules, available: frozenset[str] | None, day: date
+) -> ShopRules:
     """Ids that this catalogue does not hold have no effect: catalogues change every night, rules need not."""
     blocked: dict[int, set[int]] = {}
     pinned: dict[int, list[tuple[int, int]]] = {}
     boosted: dict[int, dict[int, int]] = {}
     for rule in rules.today(day):
         item = bundle.code(rule.item)
-        query = EVERY_CODE if rule.query == EVERY else bundle.code(rule.query)
+        query = EVERY_ITEM if rule.query == EVERY else bundle.code(rule.query)
         if item is None or query is None or query == item:
             continue
         if rule.action == "block":
@@ -210,32 +201,15 @@ def compile_rules(bundle: LoadedBundle, rules: Rules, available: frozenset[str] 
             pinned.setdefault(query, []).append((rule.position, item))
         elif rule.action == "boost":
             boosted.setdefault(query, {})[item] = rule.position
-    return CompiledRules(
+    return ShopRules(
         {query: frozenset(items) for query, items in blocked.items()},
-        frozenset(blocked.get(EVERY_CODE, ())),
         {query: tuple(sorted(pins)) for query, pins in pinned.items()},
         boosted,
         None if available is None else _mask(bundle, available),
     )
 
 
-def _mask(bundle: LoadedBundle, available: frozenset[str]) -> bytes:
-    mask = np.zeros(len(bundle.ids), dtype=np.uint8)
-    mask[[code for item in available if (code := bundle.code(item)) is not None]] = 1
-    return mask.tobytes()
-
-
-def filter_of(bundle: LoadedBundle, rules: CompiledRules, filters: Filters, queries: list[int]) -> AnswerFilter:
-    """What the request and the shop's rules leave of the answers to `queries`."""
-    excluded = (bundle.code(item) for item in filters.exclude)  # an unknown id is never recommended anyway
-    chosen = [bundle.in_category(category) for category in filters.category]
-    found = AnswerFilter(
-        bundle.index,
-        queries,
-        exclude=[code for code in excluded if code is not None],
-        chosen=np.logical_or.reduce(chosen) if chosen else None,
-        diversify=filters.diversify,
-    )
-    found.blocked = set().union(rules.blocked_everywhere, *map(rules.hidden, queries))
-    found.available = rules.available
-    return found
+def _mask(bundle: LoadedBundle, available: frozenset[str]) -> npt.NDArray[np.bool_]:
+    mask = np.zeros(len(bundle.ids), dtype=np.bool_)
+    mask[[code for item in available if (code := bundle.code(item)) is not None]] = True
+    return mask

@@ -9,13 +9,13 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
-from neatrec.bundle.folder import exchange, sync_folder
+from neatrec.atomic import exchange, sync_folder
 from neatrec.errors import SourceError
 from neatrec.service.problems import Problem
 from neatrec.service.rules import COLUMNS, EVERY, Rule, Rules, parse_rules, text_of
@@ -35,7 +35,18 @@ class EditConflict(Problem):
 
     def __init__(self) -> None:
         message = "the rules have changed since this page was shown, and nothing was written"
-        super().__init__(409, "Conflict", message, hint="Look at them again, then repeat your edit.")
+        super().__init__(
+            409, "Conflict", message, hint="Look at them again, then repeat your edit."
+        )
+
+
+@dataclass
+class Edit:
+    """The content of the file as it was read, and as it shall be."""
+
+    before: bytes
+    rules: Rules
+    after: bytes = b""
 
 
 class RulesFile:
@@ -52,52 +63,46 @@ class RulesFile:
     def add(self, rule: Rule, version: str, day: date) -> None:
         """Add a line to the file that has this version. Notes cannot be formulas of a spreadsheet."""
         rule = replace(rule, note=no_formula(rule.note), who=no_formula(rule.who))
-
-        def with_rule(content: bytes, rules: Rules) -> tuple[bytes, Rule]:
-            same = (rule.query, rule.item, rule.action)
-            if any((each.query, each.item, each.action) == same for each in rules.today(day)):
-                raise Problem(409, "Conflict", "there is such a rule already", hint="Undo it first.")
-            added = _with_line(content, rule, self.path)
+        same = (rule.query, rule.item, rule.action)
+        with self.editing(version, day) as edit:
+            if any((each.query, each.item, each.action) == same for each in edit.rules.today(day)):
+                message = "there is such a rule already"
+                raise Problem(409, "Conflict", message, hint="Undo it first.")
+            edit.after = _with_line(edit.before, rule, self.path)
             try:
-                written = parse_rules(added, self.path, day).rules[-1]
+                written = parse_rules(edit.after, self.path, day).rules[-1]
             except SourceError as error:
-                raise Problem(422, "ParameterError", error.message, hint="Nothing was written.") from error
+                hint = "Nothing was written."
+                raise Problem(422, "ParameterError", error.message, hint=hint) from error
             if replace(written, lines=rule.lines) != rule:
-                raise Problem(422, "ParameterError", "these ids cannot stand in a line of CSV")
-            return added, rule
-
-        self._change(version, day, with_rule)
+                raise Problem(422, "ParameterError", "these ids cannot be in a line of CSV")
 
     def remove(self, line: int, version: str, day: date) -> Rule:
         """Remove the rule that begins in this line of the file that has this version; returns it."""
-
-        def without_rule(content: bytes, rules: Rules) -> tuple[bytes, Rule]:
-            found = next((rule for rule in rules.rules if rule.lines[0] == line), None)
-            if found is None:
+        with self.editing(version, day) as edit:
+            rule = next((each for each in edit.rules.rules if each.lines[0] == line), None)
+            if rule is None:
                 raise EditConflict
-            lines = text_of(content, self.path).splitlines(keepends=True)
-            return _as_before(content, [*lines[: line - 1], *lines[found.lines[1] :]]), found
+            lines = text_of(edit.before, self.path).splitlines(keepends=True)
+            edit.after = _as_before(edit.before, [*lines[: line - 1], *lines[rule.lines[1] :]])
+            return rule
 
-        return self._change(version, day, without_rule)
-
-    def _change(self, version: str, day: date, edit: Callable[[bytes, Rules], tuple[bytes, Rule]]) -> Rule:
-        """Replace the content by what `edit` makes of it, and return its rule: after a crash at any moment the content
-        is the old one or the new."""
+    @contextmanager
+    def editing(self, version: str, day: date) -> Iterator[Edit]:
+        """Replace the content of the file that has this version: after a crash at any moment it is the old or the new."""
         writing = self.path.with_name(self.path.name + WRITING)
         try:
             with self.locked():
-                before = self.path.read_bytes()
-                rules = self._parsed(before, day)
-                if rules.version != version:
+                edit = Edit(before := self.path.read_bytes(), self._parsed(before, day))
+                if edit.rules.version != version:
                     raise EditConflict
-                after, rule = edit(before, rules)
+                yield edit
                 try:
-                    self.write(writing, after)
-                    self._put(writing, before)
+                    self.write(writing, edit.after)
+                    self._put(writing, edit.before)
                 finally:
                     writing.unlink(missing_ok=True)
                 sync_folder(self.path.parent)
-                return rule
         except OSError as error:
             why = printable(error.strerror or error)
             log.error("rules not written: %s: %s", printable(self.path), why)
@@ -144,7 +149,9 @@ class RulesFile:
                     break
                 except BlockingIOError as error:
                     if time.monotonic() > deadline:
-                        raise Problem(503, "Busy", "somebody else is writing the rules", hint="Try again.") from error
+                        raise Problem(
+                            503, "Busy", "somebody else is writing the rules", hint="Try again."
+                        ) from error
                     time.sleep(0.01)
             yield
 
@@ -160,7 +167,11 @@ def _with_line(content: bytes, rule: Rule, file: Path) -> bytes:
     if not lines[-1].endswith(("\n", "\r")):
         lines[-1] += end
     position = str(rule.position) if rule.action in ("pin", "boost") else ""
-    cells = {**rule.__dict__, "position": position, "until": rule.until.isoformat() if rule.until else ""}
+    cells = {
+        **rule.__dict__,
+        "position": position,
+        "until": rule.until.isoformat() if rule.until else "",
+    }
     row = io.StringIO()
     csv.writer(row, lineterminator=end).writerow([cells[name] for name in [*names, *missing]])
     return _as_before(content, [*lines, row.getvalue()])

@@ -3,35 +3,57 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
 import shutil
 import signal
 import socket
+import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from multiprocessing.connection import wait
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
 import uvicorn
-from starlette.types import ASGIApp
+from prometheus_client.multiprocess import mark_process_dead
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from neatrec.errors import NeatrecError, ResourceError, must_be
 from neatrec.service.app import make_app
+from neatrec.service.keys import KEY_VARIABLE, read_keys
 from neatrec.service.metrics import SHARED
-from neatrec.service.middleware import KEY_VARIABLE, is_loopback, read_keys
-from neatrec.service.settings import VARIABLE, ServiceSettings
+from neatrec.service.middleware import is_loopback
+from neatrec.service.settings import ServiceSettings
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)
 
-DRAIN = 30
+DRAIN = 6
 """Seconds that requests in progress are given after SIGTERM."""
+END = 7
+"""Seconds after which a worker that has not ended is killed."""
+PIPELINED = 8
+"""Requests of one connection that wait for the one before them."""
 ENDING = (signal.SIGINT, signal.SIGTERM)
+CANNOT_START = 3
+"""The exit code of a worker that found no good bundle."""
 FAILURE = "failure.txt"
 """In the folder that the workers share: why one of them cannot start."""
+
+
+class Protocol(HttpToolsProtocol):
+    """Refuses a connection that sends many requests without waiting: each would be held in memory."""
+
+    def on_message_begin(self) -> None:
+        if len(self.pipeline) >= PIPELINED:
+            raise ValueError("too many requests wait")  # answered with 400, and the end
+        super().on_message_begin()
 
 
 def require_api_key(host: str, settings: ServiceSettings) -> None:
@@ -51,7 +73,8 @@ def bound(host: str, port: int) -> socket.socket:
         listener.close()
         why = printable(error.strerror or error)
         raise ResourceError(
-            f"port {port} of {printable(host)} cannot be used: {why}", hint="Give another --port or --host."
+            f"port {port} of {printable(host)} cannot be used: {why}",
+            hint="Give another --port or --host.",
         ) from error
     return listener
 
@@ -76,42 +99,106 @@ def serve(
         app = make_app(settings)  # a bad bundle is refused here, not by every worker
         with announced(settings.bundle, host, port, ready):
             if workers == 1:
-                uvicorn.Server(uvicorn.Config(app, **options(host, port, log_config))).run([listener])
+                uvicorn_server(app, log_config).run([listener])
                 return
             del app
-            listener.close()  # the workers' own supervisor opens it
-            serve_by_workers(settings, workers, options(host, port, log_config))
+            serve_by_workers(settings, listener, workers, log_config)
 
 
-def options(host: str, port: int, log_config: dict[str, Any] | None) -> dict[str, Any]:
-    return {
-        "host": host,
-        "port": port,
-        "log_config": log_config,
-        "access_log": False,
-        "server_header": False,
-        "timeout_graceful_shutdown": DRAIN,
-        "backlog": 4096,
-        "ws": "none",
-        # a worker that opens a large bundle on a busy machine answers late; uvicorn would kill it after five seconds
-        "timeout_worker_healthcheck": 60,
-    }
+def uvicorn_server(app: Any, log_config: dict[str, Any] | None) -> uvicorn.Server:
+    config = uvicorn.Config(
+        app,
+        http=Protocol,
+        ws="none",
+        log_config=log_config,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=DRAIN,
+        backlog=4096,
+    )
+    return uvicorn.Server(config)
 
 
-def serve_by_workers(settings: ServiceSettings, workers: int, uvicorn_options: dict[str, Any]) -> None:
-    """Several processes, which read the settings from the environment and count into files of one folder."""
+def serve_by_workers(
+    settings: ServiceSettings,
+    listener: socket.socket,
+    workers: int,
+    log_config: dict[str, Any] | None,
+) -> None:
+    """Several processes, which count into files of one folder; one that dies is replaced."""
     shared = tempfile.mkdtemp(prefix="neatrec-metrics-")
-    failure = Path(shared) / FAILURE
-    os.environ |= {VARIABLE: settings.to_json(), SHARED: shared}
+    os.environ[SHARED] = shared
+    spawn = multiprocessing.get_context("spawn")
+
+    def start() -> SpawnProcess:
+        process = spawn.Process(target=work, args=(settings, listener, log_config))
+        process.start()
+        return process
+
+    with ending_signals() as asked:
+        running = [start() for _ in range(workers)]
+        try:
+            while not asked:
+                wait([process.sentinel for process in running], timeout=0.2)
+                for process in [each for each in running if not each.is_alive()]:
+                    if process.exitcode == CANNOT_START:
+                        raise NeatrecError((Path(shared) / FAILURE).read_text())
+                    if not asked:
+                        log.error("worker %d ended (%s)", process.pid, process.exitcode)
+                        mark_process_dead(process.pid)  # type: ignore[no-untyped-call]
+                        running[running.index(process)] = start()
+        finally:
+            end(running)
+            shutil.rmtree(shared, ignore_errors=True)
+    signal.raise_signal(asked[0])
+
+
+def end(running: list[SpawnProcess]) -> None:
+    """Ask the workers to end, and kill those that do not."""
+    deadline = time.monotonic() + END
+    for process in running:
+        process.terminate()
+    for process in running:
+        process.join(max(deadline - time.monotonic(), 0))
+        process.kill()
+        process.join()
+
+
+@contextmanager
+def ending_signals() -> Iterator[list[int]]:
+    """The signals that ask the service to end, as they come; afterwards they have their usual effect."""
+    asked: list[int] = []
+    before = {
+        number: signal.signal(number, lambda came, _: asked.append(came)) for number in ENDING
+    }
     try:
-        with signals_after(unless=failure.exists) as asked:
-            uvicorn.run("neatrec.service.run:worker_app", factory=True, workers=workers, **uvicorn_options)
-        if failure.exists():
-            raise NeatrecError(failure.read_text())
-        if not asked:  # where a caller has these signals ignored, one may have come and change nothing here
-            raise NeatrecError("the workers ended without being asked to", hint="The lines above say why.")
+        yield asked
     finally:
-        shutil.rmtree(shared, ignore_errors=True)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def work(
+    settings: ServiceSettings, listener: socket.socket, log_config: dict[str, Any] | None
+) -> None:
+    """One of several workers; it ends with the process that started it."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    end_with = threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True)
+    end_with.start()
+    try:
+        uvicorn_server(make_app(settings), log_config).run([listener])
+    except NeatrecError as error:
+        failure = Path(os.environ[SHARED]) / FAILURE
+        failure.write_text(f"a worker cannot start: {error}")
+        sys.exit(CANNOT_START)
+    except KeyboardInterrupt:  # uvicorn raises the signal again once it has ended
+        pass
+
+
+def _end_with(sentinel: int) -> None:
+    wait([sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 @contextmanager
@@ -138,42 +225,3 @@ def announced(bundle: Path, host: str, port: int, ready: Callable[[str], object]
     finally:
         over.set()
         waiting.join()
-
-
-@contextmanager
-def signals_after(unless: Callable[[], bool]) -> Iterator[list[int]]:
-    """The signals that ended the block, raised again afterwards: uvicorn's supervisor swallows them.
-
-    `unless`: whether they came from a worker that cannot start, and are not raised.
-    """
-    asked: list[int] = []
-    before = {number: signal.getsignal(number) for number in ENDING}
-    reading, writing = os.pipe()
-    os.set_blocking(reading, False)
-    os.set_blocking(writing, False)
-    woken = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    try:
-        yield asked
-    finally:
-        signal.set_wakeup_fd(woken)
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        os.close(writing)
-        with os.fdopen(reading, "rb") as received:
-            came = received.read() or b""
-    asked += [byte for byte in dict.fromkeys(came) if byte in ENDING]
-    for one in asked if not unless() else ():
-        signal.raise_signal(one)
-
-
-def worker_app() -> ASGIApp:
-    """The application of one of several workers, which read the settings from the environment.
-
-    One that cannot open any bundle ends the service: its supervisor would start it again and again.
-    """
-    try:
-        return make_app(ServiceSettings.from_json(os.environ[VARIABLE]))
-    except NeatrecError as error:
-        (Path(os.environ[SHARED]) / FAILURE).write_text(f"a worker cannot start: {error}")
-        os.kill(os.getppid(), signal.SIGTERM)
-        raise SystemExit(1) from None

@@ -4,24 +4,43 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    create_model,
+)
 from pydantic.json_schema import SkipJsonSchema
-from pydantic_core import PydanticCustomError
 
 from neatrec.service.problems import bad, refused
-from neatrec.service.settings import BODY_SECONDS, MAX_BODY, MAX_CATEGORIES, MAX_ITEMS, MAX_K, MAX_NAME, MAX_SEARCH, K
-from neatrec.serving import FOOTER, strata_words, table_words
+from neatrec.service.settings import (
+    BODY_SECONDS,
+    MAX_BODY,
+    MAX_CATEGORIES,
+    MAX_ITEMS,
+    MAX_K,
+    MAX_NAME,
+    MAX_SEARCH,
+    K,
+)
+from neatrec.serving import FOOTER, strata_words
+from neatrec.serving.evidence import PUBLIC
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME, pattern="^[^\\x00]+$")]
 Id = Annotated[str, StringConstraints(min_length=1, pattern="^[^\\x00]+$")]
 Words = Annotated[
     str,
     StringConstraints(
-        strip_whitespace=True, min_length=1, max_length=MAX_SEARCH, pattern=r"^[^\x00]*[^\s\x00][^\x00]*$"
+        strip_whitespace=True,
+        min_length=1,
+        max_length=MAX_SEARCH,
+        pattern=r"^[^\x00]*[^\s\x00][^\x00]*$",
     ),
 ]
 Level = Literal["certain", "likely", "guess", "category"]
-Goal = Literal["balanced", "lift", "evidence"]
+SameCategory = Literal["last", "exclude", "mix"]
 Grade = Annotated[
     str,
     Field(
@@ -31,7 +50,9 @@ Grade = Annotated[
 ]
 Strength = Annotated[
     Literal["strong", "moderate", "weak"] | None,
-    Field(description="How strong a certain or likely pair is, by the lower end of its lift; otherwise null."),
+    Field(
+        description="How strong a certain or likely pair is, by the lower end of its lift; otherwise null."
+    ),
 ]
 WORDS = "Bought together by 31 customers, 13x more than chance (at least 9.2x)."
 PASTA: Any = {"id": "24852", "name": "Spaghetti", "category": ["dry goods pasta", "dry pasta"]}
@@ -52,26 +73,43 @@ EVIDENCE: Any = {
 
 
 BUNDLE = "5f0c0f7a4be1c1c5a2f1a6e0a6a5a1f3d4f5b6c7d8e9fa0b1c2d3e4f5a6b7c8d"
-SAUCE: Any = {"id": "21137", "name": "Marinara Sauce", "category": ["dry goods pasta", "pasta sauce"]}
-COMPLEMENT: Any = {"rank": 1, **SAUCE, "score": 4.21, "grade": "certain", "strength": "strong", "evidence": EVIDENCE}
+SAUCE: Any = {
+    "id": "21137",
+    "name": "Marinara Sauce",
+    "category": ["dry goods pasta", "pasta sauce"],
+}
+COMPLEMENT: Any = {
+    "rank": 1,
+    **SAUCE,
+    "grade": "certain",
+    "strength": "strong",
+    "evidence": EVIDENCE,
+    "goes_with": [],
+}
 GOES_WITH: Any = {**PASTA, "grade": "certain", "strength": "strong", "words": WORDS}
-LISTED: Any = {"a": PASTA, "b": SAUCE, "grade": "certain", "strength": "strong", "new": False, "evidence": EVIDENCE}
-CART_LINE: Any = {"rank": 1, **SAUCE, "score": 0.87, "grade": "certain", "goes_with": [GOES_WITH]}
+LISTED: Any = {
+    "a": PASTA,
+    "b": SAUCE,
+    "grade": "certain",
+    "strength": "strong",
+    "new": False,
+    "evidence": EVIDENCE,
+}
 HEAD: Any = {"bundle": BUNDLE, "model": "neat"}
 TAIL: Any = {"notes": [], "footer": FOOTER}
 SERVED: Any = {
-    "name": "neat",
-    "kind": "neat",
     "bundle": BUNDLE,
+    "model": "neat",
+    "kind": "neat",
     "created": "2024-05-01T03:10:00+00:00",
     "items": 49688,
     "k": 100,
-    "goals": [],
-    "table": table_words(None),
-    "recall": None,
     "strata": ["basket_size", "month", "store"],
     "evidence": strata_words(["basket_size", "month", "store"]),
-    "coverage": {"certain": {"items": 0.21, "sales": 0.83}, "likely": {"items": 0.12, "sales": 0.08}},
+    "coverage": {
+        "certain": {"items": 0.21, "sales": 0.83},
+        "likely": {"items": 0.12, "sales": 0.08},
+    },
 }
 ERROR: Any = {
     "kind": "UnknownItemError",
@@ -94,8 +132,7 @@ def _whole(value: Any) -> Any:
 
 Count = Annotated[int, Field(ge=1, le=MAX_K), BeforeValidator(_whole)]
 PageNumber = Annotated[int, Field(ge=1, le=10**7), BeforeValidator(_whole)]
-Sort = Literal["strength", "customers", "sure", "new"]
-WHICH_MODEL = "Another model given by --compare. Default: the first."
+Sort = Literal["beyond", "strength", "customers", "sure", "new"]
 Absent = SkipJsonSchema[None]
 """Of a parameter that may be left out; null itself cannot be sent."""
 
@@ -113,41 +150,32 @@ class RequestModel(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_unknown(cls, values: Any) -> Any:
-        for name in values if isinstance(values, dict) else ():
-            if name not in cls.model_fields:
-                context = {"name": name, "known": list(cls.model_fields)}
-                raise PydanticCustomError("unknown_parameter", "there is no such parameter", context)
-        return values
 
-
-class Filters(RequestModel):
+class RequestFilters(RequestModel):
     """Filters of a request; ids and names of categories are not yet looked up."""
 
     k: Count = Field(default=K, description="How many answers.")
     category: list[Name] = Field(
-        default=[], max_length=MAX_CATEGORIES, description="Only items of this category (name or path); repeatable."
+        default=[],
+        max_length=MAX_CATEGORIES,
+        description="Only items of this category (name or path); repeatable.",
     )
-    exclude: list[Id] = Field(default=[], max_length=MAX_ITEMS, description="Ids to leave out; repeatable.")
+    exclude: list[Id] = Field(
+        default=[], max_length=MAX_ITEMS, description="Ids to leave out; repeatable."
+    )
     min_evidence: Level | Absent = optional(
         "The least evidence an answer must have. Default `likely`, and for an item that nobody has bought "
         "what goes with its category."
     )
+    same_category: SameCategory = Field(
+        default="last",
+        description="Where answers of the question's own category stand: after all others, nowhere, or mixed with "
+        "them by the lower end of the lift.",
+    )
     diversify: bool = Field(default=False, description="At most one answer per category.")
-    include_new: bool = Field(
-        default=False,
-        description="Also items that nobody has bought yet, graded `guess`, below all answers with evidence.",
-    )
-    model: Name | Absent = optional(WHICH_MODEL)
-    goal: Goal | Absent = optional(
-        "Rank high lifts first (`lift`), certain pairs (`evidence`) or both (`balanced`), where the model "
-        "can. Default: as it was trained, usually balanced. A cart may have a ranking of its own instead."
-    )
 
 
-class ItemFilters(Filters):
+class ItemFilters(RequestFilters):
     include: Literal["explained"] | Absent = optional(
         "`explained`: also, in a list of their own, at most k items that look certain over all baskets but "
         "are explained by their season, store or basket size."
@@ -157,27 +185,33 @@ class ItemFilters(Filters):
     )
 
 
-class AnyItemFilters(ItemFilters):
-    """Filters of a request for one item, which the bundle may not hold."""
-
-    category_of: Name | Absent = optional("The category of an item the bundle does not hold: answers come from it.")
-
-
-class ItemQuery(AnyItemFilters):
+class ItemQuery(ItemFilters):
     item: Id = Field(description="Id of the item, or of one of its variants.")
+    category_of: Name | Absent = optional(
+        "The category of an item the bundle does not hold: answers come from it."
+    )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the table alone answers, without a lookup of categories."""
+        plain = self.min_evidence in (None, "certain", "likely") and not self.category
+        return plain and self.category_of is None
 
 
-class CartQuery(Filters):
+class CartQuery(RequestFilters):
     """A cart and the same filters as for one item."""
 
-    model_config = ConfigDict(strict=True, json_schema_extra={"example": {"items": ["24852", "21137"], "k": 5}})
-    items: list[Id] = Field(min_length=1, max_length=MAX_ITEMS, description="Ids of what is in the cart.")
+    model_config = ConfigDict(
+        strict=True, json_schema_extra={"example": {"items": ["24852", "21137"], "k": 5}}
+    )
+    items: list[Id] = Field(
+        min_length=1, max_length=MAX_ITEMS, description="Ids of what is in the cart."
+    )
 
 
 class PairQuery(RequestModel):
     a: Id = Field(description="Id of an item.")
     b: Id = Field(description="Id of an item.")
-    model: Name | Absent = optional(WHICH_MODEL)
 
 
 class PairFilters(RequestModel):
@@ -187,11 +221,10 @@ class PairFilters(RequestModel):
     category: Name | Absent = optional("The category (name or path) of one item.")
     with_category: Name | Absent = optional("The category of the other item.")
     sort: Sort = Field(
-        default="strength",
-        description="By the lower end of the lift, by customers (orders where customers are not known), by how sure, "
-        "or only those that are `new` since the version before, the strongest first.",
+        default="beyond",
+        description="By the count beyond chance, by the lower end of the lift, by customers (orders where customers are "
+        "not known), by how sure, or only those that are `new` since the version before, the strongest first.",
     )
-    model: Name | Absent = optional(WHICH_MODEL)
 
 
 class PairsQuery(PairFilters):
@@ -212,50 +245,45 @@ class Item(BaseModel):
     """An item of the catalogue."""
 
     model_config = _example(**PASTA)
-    id: str
+    id: str | int = Field(description="An integer where ids came as integers.")
     name: str
     category: list[str] = Field(description="Names of its categories, shallow to deep.")
 
 
 class FoundItem(Item):
     model_config = _example(**PASTA, count=410, exact=True)
-    count: int | None = Field(default=None, description="Lines in the training baskets; withheld by --public.")
-    exact: bool | None = Field(default=None, description="Whether the words stand in its name; else it is similar.")
+    count: int | None = Field(default=None, description="Lines in the training baskets.")
+    exact: bool | None = Field(
+        default=None, description="Whether the words stand in its name; else it is similar."
+    )
 
 
-class EvidenceOut(BaseModel):
-    """What the training baskets say about a pair. Numbers are null where not known, and withheld by --public."""
+_FACTS: Any = {
+    name: (
+        spec.metadata["json"] | None,
+        Field(default=None, description=f"{spec.metadata['description']}."),
+    )
+    for name, spec in PUBLIC.items()
+}
+
+
+class _Words(BaseModel):
+    """The evidence for a pair. Numbers are null where not known."""
 
     model_config = _example(**EVIDENCE)
     words: str = Field(description="The evidence in one sentence.")
-    count: int | None = Field(default=None, description="Baskets that hold both.")
-    customers: int | None = Field(default=None, description="Distinct customers who bought both in one basket.")
-    expected: float | None = Field(default=None, description="How many there would be by chance, within strata.")
-    lift: float | None = Field(default=None, description="Times as often as by chance, as new baskets will show it.")
-    lift_low: float | None = Field(default=None, description="Lower end of the 95 % interval of the lift.")
-    lift_high: float | None = Field(default=None, description="Upper end of the 95 % interval of the lift.")
-    q: float | None = Field(default=None, description="Share of coincidences among pairs with evidence as strong.")
-    forward: int | None = Field(default=None, description="Baskets in which the query went into the cart first.")
-    backward: int | None = Field(default=None, description="Baskets in which the item did.")
-    query_count: int | None = Field(default=None, description="Baskets that hold the query.")
-    item_count: int | None = Field(default=None, description="Baskets that hold the item.")
-    overall_lift: float | None = Field(default=None, description="The lift over all baskets, without strata.")
-    season: list[str] | None = Field(default=None, description="The months of a seasonal pair.")
-    weighted: int | None = Field(
-        default=None,
-        description="With a half-life: the number compared with `expected`, in which old baskets count less; `count` "
-        "and `customers` are of all baskets.",
-    )
-    query_variance: float | None = None
-    item_variance: float | None = None
+
+
+EvidenceOut: Any = create_model("EvidenceOut", __base__=_Words, __doc__=_Words.__doc__, **_FACTS)
 
 
 class ModelAnswer(BaseModel):
     """What every answer of a model has."""
 
-    bundle: str = Field(description="The version of the bundle that answered: the hash of its content.")
+    bundle: str = Field(
+        description="The version of the bundle that answered: the hash of its content."
+    )
     model: str
-    goal: str | None = Field(default=None, description="What it ranks for; none of a model with one ranking.")
     footer: str
 
 
@@ -267,12 +295,21 @@ class GradedPair(BaseModel):
     evidence: EvidenceOut
 
 
+class GoesWith(Item):
+    model_config = _example(**GOES_WITH)
+    grade: Grade
+    strength: Strength
+    words: str
+
+
 class Complement(Item, GradedPair):
-    """One answer."""
+    """One answer. To a cart the evidence is the best that one of its items gives."""
 
     model_config = _example(**COMPLEMENT)
     rank: int
-    score: float | None = Field(description="The model's score; null for a rule, withheld by --public.")
+    goes_with: list[GoesWith] = Field(
+        description="The cart items it goes with, the largest contribution first; to one item none."
+    )
 
 
 class Complements(ModelAnswer):
@@ -281,31 +318,18 @@ class Complements(ModelAnswer):
     model_config = _example(**HEAD, query=PASTA, complements=[COMPLEMENT], **TAIL)
     query: Item
     complements: list[Complement]
-    explained: list[Complement] | None = Field(default=None, description="What `include` or `month` asks for.")
+    explained: list[Complement] | None = Field(
+        default=None, description="What `include` or `month` asks for."
+    )
     notes: list[str] = Field(description="What a reader should know: a new item, for example.")
-
-
-class GoesWith(Item):
-    model_config = _example(**GOES_WITH)
-    grade: Grade
-    strength: Strength
-    words: str
-
-
-class CartComplement(Item):
-    model_config = _example(**CART_LINE)
-    rank: int
-    score: float | None
-    grade: Grade = Field(description="The best grade among the cart items it goes with.")
-    goes_with: list[GoesWith] = Field(description="The cart items it goes with, the largest contribution first.")
 
 
 class CartComplements(ModelAnswer):
     """What completes a cart."""
 
-    model_config = _example(**HEAD, cart=[PASTA], complements=[CART_LINE], **TAIL)
+    model_config = _example(**HEAD, cart=[PASTA], complements=[COMPLEMENT], **TAIL)
     cart: list[Item]
-    complements: list[CartComplement]
+    complements: list[Complement]
     notes: list[str]
 
 
@@ -313,11 +337,16 @@ class Pair(ModelAnswer, GradedPair):
     """The evidence card of two items."""
 
     model_config = _example(
-        **HEAD, a=PASTA, b=SAUCE, score=4.21, grade="certain", strength="strong", evidence=EVIDENCE, footer=FOOTER
+        **HEAD,
+        a=PASTA,
+        b=SAUCE,
+        grade="certain",
+        strength="strong",
+        evidence=EVIDENCE,
+        footer=FOOTER,
     )
     a: Item
     b: Item
-    score: float | None
 
 
 class ListedPair(GradedPair):
@@ -326,14 +355,16 @@ class ListedPair(GradedPair):
     model_config = _example(**LISTED)
     a: Item
     b: Item
-    new: bool | None = Field(description="Since the version before; null where there is none to compare with.")
+    new: bool | None = Field(
+        description="Since the version before; null where there is none to compare with."
+    )
 
 
 class PairsOut(ModelAnswer):
-    """A page of all pairs with evidence, in one order for all goals."""
+    """A page of all pairs with evidence."""
 
     model_config = _example(**HEAD, total=51, page=1, next_page=2, pairs=[LISTED], footer=FOOTER)
-    total: int | None = Field(description="Pairs that fit; withheld by --public.")
+    total: int = Field(description="Pairs that fit.")
     page: int
     next_page: int | None = Field(description="The next page that has pairs; null on the last.")
     pairs: list[ListedPair]
@@ -343,66 +374,61 @@ class ItemOut(FoundItem):
     """One item."""
 
     model_config = _example(
-        bundle=BUNDLE, **PASTA, count=410, variants=["spaghetti-500g"], certain=12, likely=3, explained=1
+        bundle=BUNDLE,
+        **PASTA,
+        count=410,
+        variants=["spaghetti-500g"],
+        certain=12,
+        likely=3,
+        explained=1,
     )
     bundle: str
     variants: list[str] = Field(description="Ids that are folded into this item.")
     certain: int
     likely: int = Field(description="Pairs of this item with that evidence.")
-    explained: int = Field(description="Pairs that only a season, a store or the basket size brings together.")
+    explained: int = Field(
+        description="Pairs that only a season, a store or the basket size brings together."
+    )
 
 
 class SearchResults(BaseModel):
     """Items by name."""
 
-    model_config = _example(bundle=BUNDLE, q="spagetti", items=[{**PASTA, "count": 410, "exact": False}])
+    model_config = _example(
+        bundle=BUNDLE, q="spagetti", items=[{**PASTA, "count": 410, "exact": False}]
+    )
     bundle: str
     q: str
     items: list[FoundItem]
 
 
-class RecallOut(BaseModel):
-    """What an approximate table has of the exact one."""
+class ModelOut(BaseModel):
+    """The model."""
 
-    model_config = _example(first=0.981, all=0.957, sample=1000)
-    first: float = Field(description="Share of the exact first ten answers that it holds.")
-    all: float = Field(description="Share of all exact answers.")
-    sample: int | None = Field(description="Items, drawn at random, on which that was measured; withheld by --public.")
-
-
-class ServedBundle(BaseModel):
-    model_config = _example(**SERVED)
-    name: str
-    kind: str
+    model_config = _example(**SERVED, version="1.0.0")
     bundle: str
+    model: str
+    kind: str
     created: str
-    items: int | None = Field(description="Items of the catalogue; withheld by --public.")
+    items: int = Field(description="Items of the catalogue.")
     k: int = Field(description="Answers per item in the table.")
-    goals: list[str] = Field(description="What `goal` may be; none of a model with one ranking.")
-    table: str = Field(description="Whether the table is exact, in words.")
-    recall: RecallOut | None = Field(default=None, description="Of an approximate table; null where it is exact.")
-    strata: list[str] = Field(description="Columns within which the evidence is measured; empty: over all baskets.")
+    strata: list[str] = Field(
+        description="Columns within which the evidence is measured; empty: over all baskets."
+    )
     evidence: str = Field(description="The same in words, with what could not be ruled out.")
     coverage: dict[str, dict[str, float]] = Field(
-        description="For each grade the share of items, and of sales (not with --public), with an answer of that grade."
+        description="For each grade the share of items, and of sales, with an answer of that grade."
     )
-
-
-class ModelOut(BaseModel):
-    """What answers."""
-
-    model_config = _example(bundle=BUNDLE, models=[SERVED], version="1.0.0", public=False)
-    bundle: str
-    models: list[ServedBundle]
     version: str = Field(description="Of neatrec.")
-    public: bool
 
 
 class Health(BaseModel):
     model_config = _example(status="ok", bundle=BUNDLE)
     status: Literal["ok"]
     bundle: str | None = None
-    refusal: str | None = Field(default=None, description="Why the bundle that should be live is not.")
+    refusal: str | None = Field(
+        default=None, description="Why the bundle that should be live is not."
+    )
 
 
 class ErrorBody(BaseModel):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ MAX_ITEMS = 100
 """Items in a cart, ids to exclude."""
 MAX_CATEGORIES = 20
 MAX_NAME = 256
-"""Of a category or model. Ids are limited only by the query string or the body."""
+"""Of a category. Ids are limited only by the query string or the body."""
 MAX_NOTE = 200
 """Characters of a note to a rule."""
 MAX_FORM = 16 * 1024
@@ -31,14 +30,6 @@ BODY_SECONDS = 10.0
 MAX_QUERY_STRING = 32 * 1024
 IN_FLIGHT = 64
 """Requests that are worked on at the same time; more are answered with 503 at once."""
-CACHE_BYTES = 8 * 1024 * 1024
-"""Rendered answers kept in memory: so few that they are all there after some minutes, and memory stays as it is."""
-BRIEF_BYTES = 32 * 1024 * 1024
-"""Items as JSON kept in memory, per bundle: about 100,000."""
-CATEGORY_BYTES = 16 * 1024 * 1024
-"""Members of categories kept in memory, per bundle."""
-VARIABLE = "NEATREC_SERVE"
-"""The environment variable that carries the settings to workers; keys are never in it."""
 
 ID = "{id}"
 ADDRESS = re.compile(
@@ -79,15 +70,12 @@ class ServiceSettings:
 
     bundle: Path
     """A bundle, or a store whose `current` names one."""
-    compare: tuple[Path, ...] = ()
     rules: Path | None = None
     available: Path | None = None
     key_file: Path | None = None
     editor_key_file: Path | None = None
     """Whoever has a key of this file may edit `rules` on the page; None: nobody."""
     cors: tuple[str, ...] = ()
-    public: bool = False
-    """Withhold counts and everything that counts can be derived from."""
     image_url: AddressTemplate | None = None
     """Where pictures of the items are; the content-security policy allows this host."""
     link_url: AddressTemplate | None = None
@@ -102,15 +90,9 @@ class ServiceSettings:
     def __post_init__(self) -> None:
         if self.editor_key_file is not None and self.rules is None:
             hint = "Editors write to the file of --rules."
-            raise must_be("--editor-key-file", "left out without --rules", str(self.editor_key_file), hint=hint)
-
-    def to_json(self) -> str:
-        from pydantic import TypeAdapter  # the command line shows its help without it
-
-        return json.dumps(TypeAdapter(ServiceSettings).dump_python(self), default=str)  # paths may hold any bytes
-
-    @classmethod
-    def from_json(cls, text: str) -> ServiceSettings:
-        from pydantic import TypeAdapter
-
-        return TypeAdapter(ServiceSettings).validate_python(json.loads(text))
+            raise must_be(
+                "--editor-key-file",
+                "left out without --rules",
+                str(self.editor_key_file),
+                hint=hint,
+            )

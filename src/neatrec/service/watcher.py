@@ -6,7 +6,7 @@ import errno
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import partial
@@ -18,13 +18,13 @@ from neatrec.bundle import read_manifest
 from neatrec.bundle.manifest import NAME
 from neatrec.bundle.versions import CURRENT, StoredVersion, bundle_in, versions_of
 from neatrec.errors import NeatrecError, ResourceError
+from neatrec.service.keys import Keys, read_keys
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.metrics import Metrics
-from neatrec.service.middleware import Keys, read_keys
 from neatrec.service.rules import Rules, read_available, read_rules
 from neatrec.service.settings import ServiceSettings
 from neatrec.service.snapshot import ServingSnapshot, make_snapshot
-from neatrec.serving import ServingTable
+from neatrec.serving import PairTable
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,11 @@ Stamp = tuple[tuple[str, int, int, int], ...] | None
 def other_versions(store: Path) -> list[StoredVersion]:
     """The versions of a store that are not live and were not rolled back, the newest first; none of a bundle."""
     live = os.path.realpath(store / CURRENT)
-    found = [each for each in versions_of(store) if not each.mark.exists() and os.path.realpath(each.folder) != live]
+    found = [
+        each
+        for each in versions_of(store)
+        if not each.mark.exists() and os.path.realpath(each.folder) != live
+    ]
     return found[::-1]
 
 
@@ -56,7 +60,9 @@ def stamp_of(place: Path | None) -> Stamp:
         found = [(str(file), file.lstat()) for file in files]
     except OSError:
         return None
-    return tuple((file, status.st_ino, status.st_mtime_ns, status.st_size) for file, status in found)
+    return tuple(
+        (file, status.st_ino, status.st_mtime_ns, status.st_size) for file, status in found
+    )
 
 
 TRANSIENT = {
@@ -81,7 +87,13 @@ class Watched(Generic[Value]):
         """`refused` counts bad files; `describe`: what the log adds about a new value; `fall_back`: what is used where
         the first one is bad.
         """
-        self.path, self.read, self.refused, self.what, self.describe = path, read, refused, what, describe
+        self.path, self.read, self.refused, self.what, self.describe = (
+            path,
+            read,
+            refused,
+            what,
+            describe,
+        )
         self.refusal: str | None = None
         """Why what is at the path now is not used."""
         self.stamp: Stamp = stamp_of(path)
@@ -118,10 +130,16 @@ class Watched(Generic[Value]):
         message = printable(error, 500) or type(error).__name__
         self.failing, self.refusal = (stamp,) if again else None, message
         self.refused()
-        then = "it is tried again at every check" if again else "it is not tried again before it changes"
+        then = (
+            "it is tried again at every check"
+            if again
+            else "it is not tried again before it changes"
+        )
         unforeseen = error if not isinstance(error, NeatrecError | OSError | MemoryError) else None
         where = f"{self.what} at {printable(self.path)}"
-        log.error("%s refused, the old one stays; %s: %s", where, then, message, exc_info=unforeseen)
+        log.error(
+            "%s refused, the old one stays; %s: %s", where, then, message, exc_info=unforeseen
+        )
 
 
 def is_transient(error: BaseException) -> bool:
@@ -130,7 +148,9 @@ def is_transient(error: BaseException) -> bool:
         return True
     cause: BaseException | None = error.__cause__ or error.__context__
     while cause is not None:
-        if isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno in TRANSIENT):
+        if isinstance(cause, MemoryError) or (
+            isinstance(cause, OSError) and cause.errno in TRANSIENT
+        ):
             return True
         cause = cause.__cause__ or cause.__context__
     return False
@@ -141,27 +161,37 @@ class BundleWatcher:
 
     def __init__(self, settings: ServiceSettings, metrics: Metrics) -> None:
         self.settings, self.metrics = settings, metrics
-        self.bundles = [
-            Watched(path, _open, metrics.refused.inc, "bundle", lambda bundle: f", version {bundle.short}", _open_older)
-            for path in (settings.bundle, *settings.compare)
-        ]
+        self.bundle = Watched(
+            settings.bundle,
+            _open,
+            metrics.refused.inc,
+            "bundle",
+            lambda bundle: f", version {bundle.short}",
+            _open_older,
+        )
         self.rules = self._file(settings.rules, read_rules, "rules", without=Rules())
         self.available: Watched[frozenset[str] | None] = self._file(
             settings.available, read_available, "available", without=None
         )
         # without a file those of the environment, which nobody reads where there is one
-        self.key_file = Watched(settings.key_file, read_keys, self.metrics.bad_files.labels("keys").inc, "keys")
+        self.key_file = Watched(
+            settings.key_file, read_keys, self.metrics.bad_files.labels("keys").inc, "keys"
+        )
         read_editor_keys = partial(read_keys, argument="editor-key-file")
-        self.editor_key_file = self._file(settings.editor_key_file, read_editor_keys, "editor keys", without=Keys())
+        self.editor_key_file = self._file(
+            settings.editor_key_file, read_editor_keys, "editor keys", without=Keys()
+        )
         self._lock = threading.Lock()
         """Held while rules or list are read again and the snapshot is replaced: requests do so too."""
         self._rules_stat = self._stat_rules()
-        self.snapshot = self._snapshot(self._bundles(), _today())
+        self.snapshot = self._snapshot(_today())
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._count_live()
 
-    def _file(self, path: Path | None, read: Callable[[Path], Value], what: str, *, without: Value) -> Watched[Value]:
+    def _file(
+        self, path: Path | None, read: Callable[[Path], Value], what: str, *, without: Value
+    ) -> Watched[Value]:
         refused = self.metrics.bad_files.labels(what).inc
         return Watched(path, lambda path: without if path is None else read(path), refused, what)
 
@@ -173,44 +203,37 @@ class BundleWatcher:
     def editor_keys(self) -> Keys:
         return self.editor_key_file.value
 
-    def _bundles(self) -> dict[str, LoadedBundle]:
-        bundles: dict[str, LoadedBundle] = {}
-        for watched in self.bundles:
-            bundle = watched.value
-            if bundle.name in bundles:
-                bundle = bundle.renamed(f"{bundle.name}-{len(bundles) + 1}")
-            bundles[bundle.name] = bundle
-        return bundles
-
-    def _snapshot(self, bundles: Mapping[str, LoadedBundle], day: date) -> ServingSnapshot:
-        rules = self.rules.value
-        main = next(iter(bundles.values()))
-        if unknown := rules.unknown(lambda item: main.code(item) is not None, day):
+    def _snapshot(self, day: date) -> ServingSnapshot:
+        bundle, rules = self.bundle.value, self.rules.value
+        if unknown := rules.unknown(lambda item: bundle.code(item) is not None, day):
             # catalogues change every night and rules need not: no fault, but a wrong id should not go unseen
-            log.warning("rules: %d of %d name an id that the bundle does not hold", unknown, len(rules.today(day)))
-        return make_snapshot(bundles, rules, self.available.value, day, self._refusal(), public=self.settings.public)
+            log.warning(
+                "rules: %d of %d name an id that the bundle does not hold",
+                unknown,
+                len(rules.today(day)),
+            )
+        return make_snapshot(bundle, rules, self.available.value, day, self._refusal())
 
     def _refusal(self) -> str | None:
-        """Why a bundle that should be live is not."""
-        found = next((watched.refusal for watched in self.bundles if watched.refusal is not None), None)
-        self.metrics.refusing.set(found is not None)
-        return found
+        """Why the bundle that should be live is not."""
+        self.metrics.refusing.set(self.bundle.refusal is not None)
+        return self.bundle.refusal
 
     def check(self) -> bool:
         """Check once for changes; whether there was any."""
-        swapped = [watched.reload() for watched in self.bundles]
-        for watched in self.bundles if any(swapped) else ():
-            _ = watched.value.search  # while the old snapshot still answers
+        swapped = self.bundle.reload()
+        if swapped:
+            _ = self.bundle.value.search  # while the old snapshot still answers
         self.key_file.reload()
         self.editor_key_file.reload()
         with self._lock:
             changed = [self.rules.reload(), self.available.reload()]
-            if not any([*swapped, *changed]) and self.snapshot.day == _today():
+            if not any([swapped, *changed]) and self.snapshot.day == _today():
                 if (refusal := self._refusal()) != self.snapshot.refusal:
                     self.snapshot = replace(self.snapshot, refusal=refusal)
                 return False
-            self.snapshot = self._snapshot(self._bundles(), _today())
-        if any(swapped):
+            self.snapshot = self._snapshot(_today())
+        if swapped:
             self.metrics.swaps.inc()
             self._count_live()
         return True
@@ -225,7 +248,7 @@ class BundleWatcher:
         with self._lock:
             self._rules_stat = self._stat_rules()
             if self.rules.reload():
-                self.snapshot = self._snapshot(self.snapshot.bundles, self.snapshot.day)
+                self.snapshot = self._snapshot(self.snapshot.day)
 
     def _stat_rules(self) -> tuple[int, int, int] | None:
         try:
@@ -235,8 +258,7 @@ class BundleWatcher:
         return found.st_ino, found.st_mtime_ns, found.st_size
 
     def _count_live(self) -> None:
-        main = self.snapshot.main
-        self.metrics.live(main.short, main.index.manifest.created)
+        self.metrics.live(self.snapshot.bundle.index.manifest.created)
 
     def start(self) -> None:
         self._stop.clear()
@@ -249,8 +271,8 @@ class BundleWatcher:
             self._thread.join()
 
     def _watch(self) -> None:
-        for bundle in self.snapshot.bundles.values():
-            _ = bundle.search  # takes a moment with many items: not before the first answer, but before most searches
+        # takes a moment with many items: not before the first answer, but before most searches
+        _ = self.snapshot.bundle.search
         while not self._stop.wait(self.settings.interval):
             try:
                 self.check()
@@ -258,30 +280,36 @@ class BundleWatcher:
                 log.exception("checking for changes failed")
 
 
-_opened: WeakValueDictionary[str, ServingTable] = WeakValueDictionary()
+_opened: WeakValueDictionary[str, PairTable] = WeakValueDictionary()
 """Tables that are served, by version: at a swap the new one is compared with the one in memory, not with a copy."""
 
 
 def _open(path: Path) -> LoadedBundle:
-    index = ServingTable.open(bundle_in(path), verify=True)
+    index = PairTable.open(bundle_in(path), verify=True)
     bundle = LoadedBundle(index, _before(path))
     _opened[index.version] = index
     # made before the first request needs them
-    _ = index.evident_pairs, index.category, index.model, bundle.code_of_name
+    _ = index.category, index.model, bundle.code_of_name
     return bundle
 
 
-def _before(place: Path) -> ServingTable | None:
+def _before(place: Path) -> PairTable | None:
     """The version before the live one of a store; None where there is none that can be read."""
     number = Path(os.path.realpath(place / CURRENT)).name.partition("-")[0]
-    older = [each.folder for each in other_versions(place) if number.isdecimal() and each.number <= int(number)]
+    older = [
+        each.folder
+        for each in other_versions(place)
+        if number.isdecimal() and each.number <= int(number)
+    ]
     if not older:
         return None
     try:
         served = _opened.get(read_manifest(older[0]).content_hash)
-        return ServingTable.open(older[0]) if served is None else served
+        return PairTable.open(older[0]) if served is None else served
     except (NeatrecError, OSError, MemoryError) as error:  # it is only compared with, not served
-        log.warning("version %s is not compared with: %s", printable(older[0].name), printable(error, 500))
+        log.warning(
+            "version %s is not compared with: %s", printable(older[0].name), printable(error, 500)
+        )
         return None
 
 
@@ -296,10 +324,15 @@ def _open_older(path: Path, error: Exception) -> LoadedBundle:
         except Exception as refusal:  # noqa: BLE001 (whatever it is, it is logged, and the next one is tried)
             log.warning("version %s refused: %s", printable(version.name), printable(refusal, 500))
             continue
-        log.error("the live bundle is refused, serving version %s: %s", printable(version.name), printable(error, 500))
+        log.error(
+            "the live bundle is refused, serving version %s: %s",
+            printable(version.name),
+            printable(error, 500),
+        )
         return bundle
     raise NeatrecError(
-        f"no version of {printable(path)} can be served: {printable(error, 500)}", hint="Publish a new bundle."
+        f"no version of {printable(path)} can be served: {printable(error, 500)}",
+        hint="Publish a new bundle.",
     ) from error
 
 

@@ -1,29 +1,33 @@
-"""The serving table: each item's best answers with their evidence, in files that are used where they lie."""
+"""The serving table: each item's answers with their evidence, opened from a bundle."""
 
 from neatrec.cooccurrence.strata import strata_words
-from neatrec.models.base import Model
-
-# what a service needs to answer beyond the table, so that it knows indexes and nothing of training
-from neatrec.models.recommendations import best
-from neatrec.serving.build import has_table, rewrite_index, save_indexed
-from neatrec.serving.evidence import FOOTER, GRADES, PairEvidence, table_words
-from neatrec.serving.query import AnswerWithEvidence, QueryResult, recommend
-from neatrec.serving.table import ItemAnswers, ServingTable
+from neatrec.serving.answers import (
+    Answer,
+    Answers,
+    Filters,
+    ShopRules,
+    answers_from_category,
+    answers_to,
+    recommend,
+)
+from neatrec.serving.build import save_indexed
+from neatrec.serving.counted import EvidenceTable
+from neatrec.serving.evidence import FOOTER, GRADES, Evidence
+from neatrec.serving.table import PairTable
 
 __all__ = [
     "FOOTER",
     "GRADES",
-    "AnswerWithEvidence",
-    "ItemAnswers",
-    "Model",
-    "PairEvidence",
-    "QueryResult",
-    "ServingTable",
-    "best",
-    "has_table",
+    "Answer",
+    "Answers",
+    "Evidence",
+    "EvidenceTable",
+    "Filters",
+    "PairTable",
+    "ShopRules",
+    "answers_from_category",
+    "answers_to",
     "recommend",
-    "rewrite_index",
     "save_indexed",
     "strata_words",
-    "table_words",
 ]

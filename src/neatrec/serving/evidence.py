@@ -1,22 +1,31 @@
-"""`PairEvidence`: what the training baskets say about one pair, its grade, and the same in words."""
+"""`Evidence`: what the training baskets say of one pair, its grade, and the same in words.
+
+Each field of `Evidence` names its column's type, bounds and unit, a description, and the function that
+makes the column. The columns of the serving table, the checks at load, JSON, OpenAPI, exports, data
+frames and the page of a pair are derived from these fields: adding one is one line here.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from calendar import month_name
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from neatrec.cooccurrence.strata import RULED_OUT, strata_words
-from neatrec.text import plural
+from neatrec.statistics import LiftEstimate, LiftPrior, estimate_lifts
+from neatrec.text import plural, show_number
 
-GRADES = ("certain", "likely", "guess", "category", "rule")
-"""How sure a pair is, best first. The first three are about a pair; `category`: answered from the category; `rule`: set
-by the shop. After these come the explanations of pairs that look certain overall but not within strata."""
-CERTAIN, LIKELY, GUESS, CATEGORY, RULE = range(len(GRADES))
+GRADES = ("certain", "likely", "guess", "chance", "category", "rule")
+"""How sure a pair is, best first. `guess`: the counts cannot tell; `chance`: they tell that the pair is
+bought together no more often than chance. `category`: answered from the category; `rule`: set by the
+shop. After these come the explanations of pairs that look certain overall but not within strata."""
+CERTAIN, LIKELY, GUESS, CHANCE, CATEGORY, RULE = range(len(GRADES))
 EXPLAINED = 16
 """The grade of a pair explained by the first of the strata; by the second: one more; see `grade_names`."""
 
@@ -26,26 +35,27 @@ LIKELY_Q = 0.05
 """Likely: q at most this, and the interval of the lift above 1."""
 STRENGTHS = {"strong": 2.0, "moderate": 1.2, "weak": 1.0}
 """How strong a pair is: the lower end of the 95 % interval of its lift is at least this."""
-MONTHS = (
-    *("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November"),
-    "December",
-)
+NO_MORE = STRENGTHS["moderate"]
+"""By chance: the upper end of the interval is below this."""
+MONTHS = tuple(month_name)[1:]
 
 Numbers = npt.NDArray[Any]
 
 
-def grade_pairs(times: Numbers, lift_low: Numbers, q: Numbers) -> npt.NDArray[np.uint8]:
+def grade_pairs(times: Numbers, lift: LiftEstimate, q: Numbers) -> npt.NDArray[np.uint8]:
     """The grade of each pair, a number into `GRADES`; NaN (not known) is no evidence.
 
     `times` are those that `q` was made of: customers where they return, baskets otherwise.
 
-    >>> grade_pairs(np.array([37, 2, 1]), np.array([9.2, 1.5, 0.1]), np.array([1e-6, 0.01, 1.0])).tolist()
-    [0, 1, 2]
+    >>> lift = LiftEstimate(np.ones(4), np.array([9.2, 1.5, 0.1, 0.9]), np.array([20, 9, 9, 1.1]))
+    >>> grade_pairs(np.array([37, 2, 1, 300]), lift, np.array([1e-6, 0.01, 1.0, 0.4])).tolist()
+    [0, 1, 2, 3]
     """
     with np.errstate(invalid="ignore"):
-        likely = (q <= LIKELY_Q) & (lift_low > 1)
+        likely = (q <= LIKELY_Q) & (lift.low > 1)
         certain = likely & (q <= CERTAIN_Q) & (times >= CERTAIN_TIMES)
-    return np.where(certain, CERTAIN, np.where(likely, LIKELY, GUESS)).astype(np.uint8)
+        unsure = np.where(lift.high < NO_MORE, CHANCE, GUESS)
+    return np.where(certain, CERTAIN, np.where(likely, LIKELY, unsure)).astype(np.uint8)
 
 
 def grade_names(strata: Sequence[str]) -> tuple[str, ...]:
@@ -54,7 +64,10 @@ def grade_names(strata: Sequence[str]) -> tuple[str, ...]:
     >>> grade_names(["month", "store"])[EXPLAINED:]
     ('seasonal', 'explained by store')
     """
-    explained = ("seasonal" if name == "month" else f"explained by {name.replace('_', ' ')}" for name in strata)
+    explained = (
+        "seasonal" if name == "month" else f"explained by {name.replace('_', ' ')}"
+        for name in strata
+    )
     return (*GRADES, *[""] * (EXPLAINED - len(GRADES)), *explained)
 
 
@@ -85,8 +98,6 @@ REASONS = {
     "popular": "suggested because it is bought often",
 }
 """Why a model recommends a pair without evidence in the counts; one that only counts has no reason."""
-NO_LIFT = 1.1
-"""Up to this lift a pair without evidence is said to be bought together no more often than chance."""
 
 
 def coincidence_words(q: float, strata: Sequence[str]) -> str:
@@ -99,22 +110,6 @@ def coincidence_words(q: float, strata: Sequence[str]) -> str:
     if q < smallest:
         return f"fewer than 1 in {one_in(smallest):,}"
     return f"about 1 in {one_in(q):,}"
-
-
-def table_words(recall: Mapping[str, Any] | None, public: bool = False) -> str:
-    """How far the table itself can be trusted: `recall` of the manifest's notes; without a count for the `public`."""
-    if recall is None:
-        return "Exact: every item's best answers by the model."
-    measured = "" if public else f", measured on {plural(recall['sample'], 'item')}"
-    return (
-        f"Approximate: it holds {_at_most(recall['first'])} % of the exact first ten answers and "
-        f"{_at_most(recall['all'])} % of all of them{measured}. Evidence is exact all the same."
-    )
-
-
-def _at_most(share: float) -> str:
-    """Percent, never rounded up to all."""
-    return f"{math.floor(1000 * share + 1e-9) / 10:.1f}"
 
 
 def one_in(q: float) -> int:
@@ -143,7 +138,9 @@ def at_least(ratio: float) -> str:
     >>> at_least(9.16), at_least(2.19), at_least(1234.5)
     ('9.1x', '2.1x', '1,234x')
     """
-    return f"{math.floor(ratio):,}x" if ratio >= 10 else f"{math.floor(ratio * 10 + 1e-9) / 10:.1f}x"
+    return (
+        f"{math.floor(ratio):,}x" if ratio >= 10 else f"{math.floor(ratio * 10 + 1e-9) / 10:.1f}x"
+    )
 
 
 def months_of(season: int) -> list[str]:
@@ -155,94 +152,250 @@ def months_of(season: int) -> list[str]:
     return [name for place, name in enumerate(MONTHS) if season > 0 and season >> place & 1]
 
 
-@dataclass(frozen=True, slots=True)
-class PairEvidence:
-    """Of a pair (query, item). Whole numbers are -1 and others NaN where they are not known."""
+def fact(
+    kind: str,
+    description: str,
+    of: Callable[[CountedPairs], Numbers | None] | None = None,
+    *,
+    unit: str = "baskets",
+    low: float = 0.0,
+    high: float = math.inf,
+    mirror: str | None = None,
+    show: Callable[[Any], Any] | None = None,
+    json: Any = None,
+    public: bool = True,
+) -> Any:
+    """A field of `Evidence`.
 
-    count: int = -1
-    """Baskets that hold both."""
-    expected: float = math.nan
-    """How many there would be by chance, within strata; customers instead of baskets where customers return."""
-    lift: float = math.nan
-    """How many times as often as by chance new baskets will show the pair: customers where they return, baskets
-    otherwise."""
-    lift_low: float = math.nan
-    lift_high: float = math.nan
-    """The 95 % interval of the lift, corrected for the pair having been picked from many."""
-    q: float = math.nan
-    """Of all pairs with evidence at least as strong, the share expected to be coincidence."""
-    customers: int = -1
-    """Distinct customers who bought both in one basket."""
-    forward: int = -1
-    """Baskets in which the query went into the cart first."""
-    backward: int = -1
-    """Baskets in which the item did."""
-    overall_lift: float = math.nan
-    """The lift over all baskets; `expected`, `lift` and `q` are within strata where the table has them."""
-    season: int = -1
-    """Of a seasonal pair: its months, the first bit for January."""
-    weighted: int = -1
-    """Where old baskets count less: what is compared with `expected`, instead of `customers` or `count`."""
-    query_count: int = -1
-    item_count: int = -1
-    """Baskets that hold the query, and the item."""
-    query_variance: float = math.nan
-    item_variance: float = math.nan
-    grade: str = "guess"
+    Parameters
+    ----------
+    kind
+        The NumPy type of its column. Whole numbers are -1, others NaN where they are not known.
+    description
+        One noun phrase, for the API, the page and the documentation.
+    of
+        What makes the column of counted pairs, the smaller code first; None where nothing is known.
+    low, high
+        Bounds of a known value, checked when a table is opened.
+    mirror
+        The field whose value it has when the pair is read from its larger code.
+    show
+        How JSON writes a known value, where that is not the number itself; `json`: its type there.
+    public
+        Whether JSON, exports and pages have it.
+    """
+    metadata = {"kind": np.dtype(kind), "description": description, "of": of, "unit": unit}
+    metadata |= {"low": low, "high": high, "mirror": mirror, "show": show, "public": public}
+    metadata["json"] = json or (float if kind[0] == "f" else int)
+    return field(default=math.nan if kind[0] == "f" else -1, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Evidence for a pair (query, item); a whole number is -1, another NaN where it is not known.
+
+    "Customers" stands for baskets where customers do not return: see `times_words`.
+    """
+
+    count: int = fact("i4", "Baskets that hold both", lambda p: p.count)
+    customers: int = fact(
+        "i4", "Customers who bought both in one basket", lambda p: p.customers, unit="customers"
+    )
+    expected: float = fact(
+        "f4", "Count expected by chance, within strata", lambda p: p.expected, unit="customers"
+    )
+    beyond: float = fact(
+        "f4",
+        "Count beyond chance, by the lower end of the lift",
+        lambda p: p.expected * (p.within.low - 1),
+        unit="customers",
+        low=-math.inf,
+    )
+    lift: float = fact(
+        "f4",
+        "Lift: how often new baskets will show both, relative to chance",
+        lambda p: p.within.lift,
+        unit="times",
+    )
+    lift_low: float = fact(
+        "f4", "Lower end of the 95 % interval of the lift", lambda p: p.within.low, unit="times"
+    )
+    lift_high: float = fact(
+        "f4", "Upper end of the 95 % interval of the lift", lambda p: p.within.high, unit="times"
+    )
+    q: float = fact(
+        "f4",
+        "Share of coincidences among pairs with at least this evidence",
+        lambda p: p.q,
+        unit="share",
+        high=1.0,
+    )
+    forward: int = fact(
+        "i4", "Baskets with the first item added first", lambda p: p.forward, mirror="backward"
+    )
+    backward: int = fact(
+        "i4", "Baskets with the other item added first", lambda p: p.backward, mirror="forward"
+    )
+    overall_lift: float = fact(
+        "f4", "Lift over all baskets, without strata", lambda p: p.lift.lift, unit="times"
+    )
+    season: int = fact(
+        "i4",
+        "Months of a seasonal pair",
+        lambda p: p.season,
+        unit="months",
+        high=4095,
+        show=lambda bits: months_of(bits) or None,
+        json=list[str],
+    )
+    same_category: int = fact(
+        "i1",
+        "Whether both are of one category",
+        lambda p: p.same_category,
+        unit="true or false",
+        high=1,
+        show=bool,
+        json=bool,
+    )
+    query_count: int = fact("i8", "Baskets with the first item")
+    item_count: int = fact("i8", "Baskets with the other item")
+    grade: str = field(default="guess", metadata={"public": False})
     """How sure: one of `GRADES`, or `seasonal`, or `explained by` a column."""
-    reason: str = "similar"
+    reason: str = field(default="similar", metadata={"public": False})
     """Why the model names a pair without evidence: `similar`, `counts` or `popular`."""
 
     @property
     def strength(self) -> str | None:
         """How strong a pair with evidence is: one of `STRENGTHS`."""
-        return strength_of(GRADES.index(self.grade), self.lift_low) if self.grade in GRADES else None
+        return (
+            strength_of(GRADES.index(self.grade), self.lift_low) if self.grade in GRADES else None
+        )
 
-    def words(self, public: bool = False, suggested: bool = True) -> str:
-        """The evidence in one sentence; `public` withholds counts. `suggested`: whether a model names the pair."""
+    def words(self, suggested: bool = True) -> str:
+        """The evidence in one sentence. `suggested`: whether a model names the pair."""
         if self.grade == "category":
             return "A new item: suggested because items of its category go together."
         if self.grade == "rule":
             return "Placed here by a rule of the shop."
-        if self.count < 0 and math.isnan(self.expected):
-            return "Items of one category are not counted together."
         if self.grade == "guess":
-            return self._guess(public, suggested)
-        together = "Bought together" if public else self._together()
-        joined = together if public else f"{together},"
+            return self._guess(suggested)
+        ratio = times_chance(self.lift)
+        if self.grade == "chance":
+            often = "about as often as" if self.lift_high >= 1 else "less often than"
+            interval = f"{self.lift_low:.2f} to {self.lift_high:.2f}"
+            return f"{self._together()}, {often} chance: {self.lift:.2f}x ({interval})."
         if self.grade in GRADES:
-            return f"{joined} {times_chance(self.lift)} more than chance (at least {at_least(self.lift_low)})."
-        within = " or ".join(months_of(self.season)) or f"one {self.grade.removeprefix('explained by ')}"
-        ratios = f"{times_chance(self.overall_lift)} overall, {times_chance(self.lift)} within {within}"
-        return f"{joined} {ratios}: {self.grade}."
+            low = at_least(self.lift_low)
+            return f"{self._together()}, {ratio} more than chance (at least {low})."
+        column = self.grade.removeprefix("explained by ")
+        within = " or ".join(months_of(self.season)) or f"one {column}"
+        ratios = f"{times_chance(self.overall_lift)} overall, {ratio} within {within}"
+        return f"{self._together()}, {ratios}: {self.grade}."
 
     def times_words(self) -> str:
-        """How often both were bought, in the unit of every text: customers where they are known, else orders.
-
-        The sentence of the same pair says the same number.
-        """
-        times = plural(self.count, "order") if self.customers < 0 else plural(self.customers, "customer")
-        return times if self.weighted < 0 else f"{times} (weighted: {self.weighted:,})"
+        """How often both were bought, in the unit of every text: customers where known, else orders."""
+        if self.customers < 0:
+            return plural(self.count, "order")
+        return plural(self.customers, "customer")
 
     def _together(self) -> str:
         if self.count < 0:
             return "Seldom or never bought together"
         if not self.count:
             return "Never bought together"
-        if self.customers < 0:
-            return f"Bought together in {self.times_words()}"
-        return f"Bought together by {self.times_words()}"
+        how = "in" if self.customers < 0 else "by"
+        return f"Bought together {how} {self.times_words()}"
 
-    def _guess(self, public: bool, suggested: bool) -> str:
-        why = "not more often than chance" if self.lift <= NO_LIFT else "chance may explain it"
-        if suggested:
-            why = REASONS.get(self.reason, why)
-        if public:
-            return f"{why[0].upper()}{why[1:]}."
-        never = self.count == 0 and (not suggested or self.reason not in REASONS)
-        return f"{self._together()}." if never else f"{self._together()}; {why}."
+    def _guess(self, suggested: bool) -> str:
+        why = REASONS.get(self.reason) if suggested else None
+        if self.count == 0 and why is None:
+            return f"{self._together()}."
+        return f"{self._together()}; {why or 'chance may explain it'}."
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON holds it: what is not known is None, a season the names of its months."""
-        numbers = {name: None if value == -1 or value != value else value for name, value in asdict(self).items()}
-        return {**numbers, "season": months_of(self.season) or None, "strength": self.strength}
+        """The public fields as JSON holds them, six digits, None where not known."""
+        return {name: shown(spec, getattr(self, name)) for name, spec in PUBLIC.items()}
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Description and value of each known public field, for a page."""
+        known = ((spec, shown(spec, getattr(self, name))) for name, spec in PUBLIC.items())
+        return [
+            (spec.metadata["description"], _text(value, spec.metadata["unit"]))
+            for spec, value in known
+            if value is not None
+        ]
+
+
+def shown(spec: Field[Any], value: Any) -> Any:
+    """A value of a field as JSON holds it."""
+    if value == -1 or value != value:
+        return None
+    if spec.metadata["show"] is not None:
+        return spec.metadata["show"](value)
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def _text(value: Any, unit: str) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(value)
+    return f"{show_number(value)}{'x' if unit == 'times' else ''}"
+
+
+PUBLIC: Mapping[str, Field[Any]] = {
+    spec.name: spec for spec in fields(Evidence) if spec.metadata["public"]
+}
+"""The fields that leave the house: JSON, exports, data frames, pages."""
+STORED: Mapping[str, Field[Any]] = {
+    spec.name: spec for spec in fields(Evidence) if spec.metadata.get("of") is not None
+}
+"""The fields that have a column in the table of pairs."""
+
+
+@dataclass(frozen=True, eq=False)
+class CountedPairs:
+    """What was counted of some pairs, the smaller code first: arrays of one length; None: not known."""
+
+    count: Numbers
+    customers: Numbers | None
+    forward: Numbers | None
+    """Baskets in which the smaller code came first."""
+    overall: Numbers
+    """Expected by chance over all baskets: of `times`."""
+    expected: Numbers
+    """Expected by chance within strata."""
+    q: Numbers
+    season: Numbers | None
+    same_category: Numbers
+    by_customer: bool
+    """Whether a customer counts once."""
+    prior: LiftPrior | None
+
+    @property
+    def times(self) -> Numbers:
+        """What is compared with `expected`."""
+        return self.customers if self.by_customer and self.customers is not None else self.count
+
+    @property
+    def backward(self) -> Numbers | None:
+        return None if self.forward is None else self.count - self.forward
+
+    @cached_property
+    def lift(self) -> LiftEstimate:
+        """Over all baskets."""
+        return estimate_lifts(self.prior, self.times, self.overall)
+
+    @cached_property
+    def within(self) -> LiftEstimate:
+        """Within strata."""
+        return self.lift.within(self.overall, self.expected)
+
+    def columns(self) -> dict[str, Numbers]:
+        """The columns of `STORED` that are known."""
+        made = {name: spec.metadata["of"](self) for name, spec in STORED.items()}
+        return {
+            name: values.astype(STORED[name].metadata["kind"])
+            for name, values in made.items()
+            if values is not None
+        }

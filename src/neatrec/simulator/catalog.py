@@ -45,12 +45,19 @@ class ProductTable:
 @cache
 def words() -> dict[str, Any]:
     """Names of departments, aisles, products and brands, and which products go together: `words.toml`."""
-    return tomllib.loads(files("neatrec.simulator").joinpath("words.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(
+        files("neatrec.simulator").joinpath("words.toml").read_text(encoding="utf-8")
+    )
 
 
 def kind_of(name: str) -> int:
     """The special role of a product; the traps have products of their own."""
-    roles = {"december": DECEMBER_ONLY, "one_store": ONE_STORE_ONLY, "stock_up": LARGE_BASKET, "staples": STAPLE}
+    roles = {
+        "december": DECEMBER_ONLY,
+        "one_store": ONE_STORE_ONLY,
+        "stock_up": LARGE_BASKET,
+        "staples": STAPLE,
+    }
     return next((kind for role, kind in roles.items() if name in words()[role]), PLAIN)
 
 
@@ -97,7 +104,10 @@ def changing_products(half: int) -> tuple[tuple[str, str], ...]:
 
     Each product goes with several others of other aisles, and with none of them in both halves.
     """
-    pairs, aisle = complementary_products(), {product.name: product.aisle for product in product_table().products}
+    pairs, aisle = (
+        complementary_products(),
+        {product.name: product.aisle for product in product_table().products},
+    )
     found: dict[tuple[str, str], int] = {}
     for turn in range(2 * PARTNERS):
         for number, (first, _) in enumerate(pairs):
@@ -121,7 +131,9 @@ def products_by_priority() -> list[int]:
     share: dict[int, float] = {}
     for members in roles.values():
         members.sort(key=lambda number: place.get(products[number].name, number))
-        share |= {number: (position + 0.5) / len(members) for position, number in enumerate(members)}
+        share |= {
+            number: (position + 0.5) / len(members) for position, number in enumerate(members)
+        }
     return sorted(share, key=lambda number: (share[number], number))
 
 
@@ -175,7 +187,9 @@ def make_catalog(chosen: Assortment, rng: np.random.Generator) -> Catalog:
     items = len(chosen.product)
     ids = [str(10 ** len(str(items)) + code) for code in range(items)]
     codes, variants = _variants(chosen, ids, rng)
-    paths = np.array([(product.department, product.aisle) for product in table.products], dtype=np.int32)
+    paths = np.array(
+        [(product.department, product.aisle) for product in table.products], dtype=np.int32
+    )
     return Catalog(
         string_array(ids),
         string_array(_names(chosen, rng)),
@@ -189,7 +203,11 @@ def make_catalog(chosen: Assortment, rng: np.random.Generator) -> Catalog:
 
 @cache
 def brands() -> tuple[str, ...]:
-    return tuple(f"{first} {second}" for first in words()["brand_first"] for second in words()["brand_second"])
+    return tuple(
+        f"{first} {second}"
+        for first in words()["brand_first"]
+        for second in words()["brand_second"]
+    )
 
 
 def _names(chosen: Assortment, rng: np.random.Generator) -> list[str]:
@@ -198,7 +216,9 @@ def _names(chosen: Assortment, rng: np.random.Generator) -> list[str]:
     sizes = rng.integers(0, 4, len(chosen.product))
     return [
         item_name(products[product], number, int(starts[product]), size)
-        for product, number, size in zip(chosen.product.tolist(), chosen.number.tolist(), sizes.tolist(), strict=True)
+        for product, number, size in zip(
+            chosen.product.tolist(), chosen.number.tolist(), sizes.tolist(), strict=True
+        )
     ]
 
 
@@ -221,12 +241,24 @@ def item_name(product: Product, number: int, start: int, size: int) -> str:
 @cache
 def _stride(combinations: int) -> int:
     """A step that visits all combinations, with neighbours far apart."""
-    return next(step for step in range(int(combinations * 0.357), combinations) if gcd(step, combinations) == 1)
+    return next(
+        step
+        for step in range(int(combinations * 0.357), combinations)
+        if gcd(step, combinations) == 1
+    )
 
 
-def _variants(chosen: Assortment, ids: list[str], rng: np.random.Generator) -> tuple[npt.NDArray[np.int32], list[str]]:
+def _variants(
+    chosen: Assortment, ids: list[str], rng: np.random.Generator
+) -> tuple[npt.NDArray[np.int32], list[str]]:
     """Ids of flavours and pack sizes that were folded into one item."""
-    plain = np.array([product.kind == PLAIN for product in product_table().products])[chosen.product]
+    plain = np.array([product.kind == PLAIN for product in product_table().products])[
+        chosen.product
+    ]
     count = rng.integers(2, 5, len(ids)) * (plain & (rng.random(len(ids)) < SHARE_WITH_VARIANTS))
     codes = np.repeat(np.arange(len(ids), dtype=np.int32), count)
-    return codes, [f"{item}-{k + 1}" for item, times in zip(ids, count.tolist(), strict=True) for k in range(times)]
+    return codes, [
+        f"{item}-{k + 1}"
+        for item, times in zip(ids, count.tolist(), strict=True)
+        for k in range(times)
+    ]

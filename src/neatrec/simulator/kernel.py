@@ -86,7 +86,8 @@ class Visit(NamedTuple):
 def key(seed, stream, number):
     """The start of a stream of its own for (seed, stream, number)."""
     return splitmix64(
-        splitmix64(np.uint64(seed) + np.uint64(stream) * np.uint64(0x9E3779B97F4A7C15)) ^ splitmix64(np.uint64(number))
+        splitmix64(np.uint64(seed) + np.uint64(stream) * np.uint64(0x9E3779B97F4A7C15))
+        ^ splitmix64(np.uint64(number))
     )
 
 
@@ -155,10 +156,18 @@ def draw_visits(tables, start, stop, visits):
         place = uniform(state)
         if uniform(state) < 0.5:
             place *= uniform(state)
-        household = np.int64(place * tables.households) if tables.households < tables.baskets else np.int64(basket)
+        household = (
+            np.int64(place * tables.households)
+            if tables.households < tables.baskets
+            else np.int64(basket)
+        )
         own[0] = key(tables.seed, HOUSEHOLD_STREAM, household)
         home = position_in(tables.store_table, uniform(own))
-        store = home if uniform(state) < AT_HOME_STORE else position_in(tables.store_table, uniform(state))
+        store = (
+            home
+            if uniform(state) < AT_HOME_STORE
+            else position_in(tables.store_table, uniform(state))
+        )
         # reflected at both ends, so that sizes over all baskets follow the table exactly
         place = abs(uniform(own) + SIZE_HABIT * (uniform(state) - 0.5))
         place = 2.0 - place if place > 1.0 else place
@@ -281,7 +290,11 @@ def fill_carts(trips, start, stop, draws, items):
         cart = items[trips.offsets[basket] : trips.offsets[basket + 1]]
         in_trap_store = trips.visits.store[basket] == trips.trap_store
         visit = Visit(
-            trips.seed, trips.visits.household[basket], trips.is_december[basket], in_trap_store, stocking_up(size)
+            trips.seed,
+            trips.visits.household[basket],
+            trips.is_december[basket],
+            in_trap_store,
+            stocking_up(size),
         )
         filled, queue, tries = 0, 0, 0
         while filled < size:

@@ -17,7 +17,13 @@ from neatrec.data.baskets import Attribute, Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.data.randomness import children, kernel_seed
 from neatrec.errors import must_be, must_be_one_of, require_whole
-from neatrec.simulator.catalog import STAPLE, Assortment, choose_assortment, make_catalog, product_table
+from neatrec.simulator.catalog import (
+    STAPLE,
+    Assortment,
+    choose_assortment,
+    make_catalog,
+    product_table,
+)
 from neatrec.simulator.kernel import ItemDraws, Trips, Visits, VisitTables, draw_visits, fill_carts
 from neatrec.simulator.planting import (
     PlantedPairs,
@@ -62,7 +68,9 @@ def parse_supermarket_spec(spec: str) -> dict[str, Any]:
         try:
             options[key] = int(value) if whole else float(value)
         except ValueError:
-            raise must_be(f"supermarket:{key}", "a whole number" if whole else "a number", value) from None
+            raise must_be(
+                f"supermarket:{key}", "a whole number" if whole else "a number", value
+            ) from None
     SupermarketOptions(**options)
     return options
 
@@ -89,7 +97,11 @@ class SupermarketOptions:
         require_whole("seed", self.seed, 0, 2**63 - 1)
         require_whole("changes", self.changes, 0, 1)
         strength = self.strength
-        if isinstance(strength, bool) or not isinstance(strength, int | float) or not 0 <= strength <= 2:
+        if (
+            isinstance(strength, bool)
+            or not isinstance(strength, int | float)
+            or not 0 <= strength <= 2
+        ):
             raise must_be("strength", "a number from 0 (nothing goes together) to 2", strength)
 
 
@@ -135,12 +147,33 @@ def supermarket(
     seed: int = 0,
     threads: int | None = None,
 ) -> Supermarket:
-    """Simulated baskets of one year in cart order, with the truth about what goes together.
+    """Simulate one year of a supermarket, with the truth about what goes together.
 
-    `households` (default: an eighth of the baskets) shop again and again, or once each when there are as many of them
-    as baskets. `strength` multiplies the strength of all complements; 0 is a shop in which nothing goes together. With
-    `changes` = 1 other items go together from the middle of the year on, and the truth is that of the second half. The
-    same seed gives the same bits for any number of threads.
+    Parameters
+    ----------
+    baskets
+        Number of baskets.
+    items
+        Number of items in the catalogue.
+    households
+        Number of customers; None: an eighth of the baskets. As many as baskets: each shops once.
+    stores
+        Number of stores.
+    strength
+        Factor on the strength of all complements; 0: nothing goes together.
+    changes
+        1: other items go together from the middle of the year on, and the truth is that of the
+        second half.
+    seed
+        Seed; the same one gives the same bits for any number of threads.
+    threads
+        Number of threads; None: all cores.
+
+    Examples
+    --------
+    >>> market = supermarket(baskets=1_000, items=100)
+    >>> market.baskets
+    <Baskets 1,000 baskets, 9,974 lines, 100 items, 124 users, in cart order>
     """
     SupermarketOptions(baskets, items, households, stores, strength, changes, seed)
     threads = _cores() if threads is None else require_whole("threads", threads)
@@ -163,7 +196,9 @@ def _build_shop(
     chosen = choose_assortment(items, assortment)
     share = share_of_lines(chosen, selling)
     planted = plant_complements(chosen, share, strength, planting, half=half)
-    kind = np.array([product.kind for product in product_table().products], dtype=np.int8)[chosen.product]
+    kind = np.array([product.kind for product in product_table().products], dtype=np.int8)[
+        chosen.product
+    ]
     sizes, store_shares = basket_size_table(min(LARGEST_BASKET, items // 3)), store_table(stores)
     trap_store = stores - 1
     trap_share = float(store_shares[trap_store] - store_shares[trap_store - 1])
@@ -199,7 +234,9 @@ def _truth(shop: ShopLayout, chosen: Assortment) -> PlantedTruth:
     )
 
 
-def _simulate(shop: ShopLayout, later: ShopLayout, baskets: int, households: int, threads: int, source: str) -> Baskets:
+def _simulate(
+    shop: ShopLayout, later: ShopLayout, baskets: int, households: int, threads: int, source: str
+) -> Baskets:
     """Baskets of `shop` in the first half of the year; of `later`, which has other complements, in the second."""
     visits = Visits(*(np.empty(baskets, dtype=np.int32) for _ in range(3)))
     tables = VisitTables(shop.seed, baskets, households, shop.size_table, shop.store_table)
@@ -211,7 +248,13 @@ def _simulate(shop: ShopLayout, later: ShopLayout, baskets: int, households: int
     department = np.ascontiguousarray(shop.catalog.category_of("department"))
     trips = Trips(shop.seed, offsets, visits, day >= FIRST_DAY_OF_DECEMBER, shop.trap_store)
     draws = [
-        ItemDraws(each.kind, department, each.group, *each.alias, *partners_by_query(each.planted, len(each.catalog)))
+        ItemDraws(
+            each.kind,
+            department,
+            each.group,
+            *each.alias,
+            *partners_by_query(each.planted, len(each.catalog)),
+        )
         for each in (shop, later)
     ]
 
@@ -231,7 +274,11 @@ def _simulate(shop: ShopLayout, later: ShopLayout, baskets: int, households: int
         users=user_codes.astype(np.int32),
         user_ids=_numbered(users, households),
         times=_times(number, day, baskets),
-        attributes={"store": Attribute(visits.store, tuple(_store_name(k) for k in range(len(shop.store_table))))},
+        attributes={
+            "store": Attribute(
+                visits.store, tuple(_store_name(k) for k in range(len(shop.store_table)))
+            )
+        },
         source=source,
     )
 
@@ -241,10 +288,14 @@ def _numbered(number: npt.NDArray[Any], count: int) -> pa.LargeStringArray:
     return pc.cast(pa.array(number.astype(np.int64) + 10 ** len(str(count))), pa.large_string())
 
 
-def _times(number: npt.NDArray[np.int64], day: npt.NDArray[np.int64], baskets: int) -> npt.NDArray[np.int64]:
+def _times(
+    number: npt.NDArray[np.int64], day: npt.NDArray[np.int64], baskets: int
+) -> npt.NDArray[np.int64]:
     """Later baskets have later times, within opening hours; microseconds since 1970."""
     part_of_day = number * DAYS / baskets - day
-    return np.asarray(NEW_YEAR + (day * 24 + OPENS) * HOUR + (part_of_day * OPEN_HOURS * HOUR).astype(np.int64))
+    return np.asarray(
+        NEW_YEAR + (day * 24 + OPENS) * HOUR + (part_of_day * OPEN_HOURS * HOUR).astype(np.int64)
+    )
 
 
 def _store_name(number: int) -> str:

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.simulator.catalog import TRAPS, Assortment, changing_products, complementary_products, product_table
+from neatrec.simulator.catalog import (
+    TRAPS,
+    Assortment,
+    changing_products,
+    complementary_products,
+    product_table,
+)
 
 TRAP_NAMES = ("december", "one_store", "large_basket")
 
@@ -38,18 +44,20 @@ class PlantedTruth:
     """The only store that sells the items of the one-store trap."""
 
     def __repr__(self) -> str:
-        return (
-            f"<PlantedTruth {len(self.query):,} complements, {len(self.trap_query):,} trap pairs, {self.items:,} items>"
-        )
+        return f"<PlantedTruth {len(self.query):,} complements, {len(self.trap_query):,} trap pairs, {self.items:,} items>"
 
     def is_complement(self, query: npt.ArrayLike, item: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Whether each pair was planted in this direction, shape (pairs,)."""
         return np.isin(self._key(query, item), self._key(self.query, self.item))
 
-    def is_trap(self, query: npt.ArrayLike, item: npt.ArrayLike, trap: str | None = None) -> npt.NDArray[np.bool_]:
+    def is_trap(
+        self, query: npt.ArrayLike, item: npt.ArrayLike, trap: str | None = None
+    ) -> npt.NDArray[np.bool_]:
         """Whether each pair only looks like a complement: by `trap`, or by any of them, shape (pairs,)."""
         chosen = slice(None) if trap is None else self.trap_kind == TRAP_NAMES.index(trap)
-        return np.isin(self._key(query, item), self._key(self.trap_query[chosen], self.trap_item[chosen]))
+        return np.isin(
+            self._key(query, item), self._key(self.trap_query[chosen], self.trap_item[chosen])
+        )
 
     def _key(self, query: npt.ArrayLike, item: npt.ArrayLike) -> npt.NDArray[np.int64]:
         return np.asarray(query, dtype=np.int64) * self.items + np.asarray(item, dtype=np.int64)
@@ -99,7 +107,9 @@ def plant_complements(
     return PlantedPairs(query, item, _bounded(query, item, strength[order], share))
 
 
-def _best_first(codes: npt.NDArray[np.int32], share: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
+def _best_first(
+    codes: npt.NDArray[np.int32], share: npt.NDArray[np.float64]
+) -> npt.NDArray[np.int32]:
     return codes[np.argsort(-share[codes], kind="stable")]
 
 

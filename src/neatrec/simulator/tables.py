@@ -49,7 +49,9 @@ def popularity_curve(items: int) -> npt.NDArray[np.float64]:
 
 def _head_start(product: Product) -> float:
     """How much better than the rest a product is known: fresh food and favoured products sell most."""
-    fresh = {"produce": 1.1, "dairy eggs": 0.6}.get(product_table().departments[product.department], 0.0)
+    fresh = {"produce": 1.1, "dairy eggs": 0.6}.get(
+        product_table().departments[product.department], 0.0
+    )
     return fresh + 1.6 * product.favoured
 
 
@@ -57,7 +59,9 @@ def share_of_lines(chosen: Assortment, rng: np.random.Generator) -> npt.NDArray[
     """The share of all lines that each item is meant to have, shape (items,); sums to 1."""
     products = product_table().products
     kind = np.array([product.kind for product in products])[chosen.product]
-    known = rng.normal(0.0, 0.7, len(products)) + np.array([_head_start(product) for product in products])
+    known = rng.normal(0.0, 0.7, len(products)) + np.array(
+        [_head_start(product) for product in products]
+    )
     appeal = known[chosen.product] - 0.9 * np.log1p(chosen.number) + rng.normal(0.0, 0.5, len(kind))
     appeal[(kind == STAPLE) & (chosen.number == 0)] += 100
     appeal[np.isin(kind, TRAPS)] -= 100  # their share is set apart, below
@@ -92,7 +96,9 @@ def draw_weights(
     trap_store_share: float,
 ) -> npt.NDArray[np.float64]:
     """Weights to draw from so that, after all acceptance and with all complements, items sell as `share` says."""
-    brought = np.bincount(planted.item, share[planted.query] * planted.strength * ARRIVES, minlength=len(share))
+    brought = np.bincount(
+        planted.item, share[planted.query] * planted.strength * ARRIVES, minlength=len(share)
+    )
     weight = share - brought
     accepted = np.ones(len(share))
     accepted[kind == PLAIN] = MEAN_TASTE

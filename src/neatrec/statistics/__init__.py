@@ -10,7 +10,12 @@ from neatrec.statistics.association import (
     signed_llr,
 )
 from neatrec.statistics.discovery import Discoveries, RankedTests, benjamini_hochberg
-from neatrec.statistics.independence import QuasiIndependence, possible_pairs, quasi_independence, sample_possible_pairs
+from neatrec.statistics.independence import (
+    QuasiIndependence,
+    possible_pairs,
+    quasi_independence,
+    sample_possible_pairs,
+)
 from neatrec.statistics.shrinkage import (
     HalfCounts,
     LiftEstimate,

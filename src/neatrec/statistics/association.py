@@ -45,7 +45,9 @@ def jaccard(count: Numbers, query_total: Numbers, item_total: Numbers) -> Floats
     return _ratio(c, as_floats(query_total) + as_floats(item_total) - c)
 
 
-def signed_llr(count: Numbers, query_total: Numbers, item_total: Numbers, records: Numbers) -> Floats:
+def signed_llr(
+    count: Numbers, query_total: Numbers, item_total: Numbers, records: Numbers
+) -> Floats:
     """G^2 of the 2x2 table of C, F and N, negative where the pair was seen less often than F_q F_v / N.
 
     G^2 = 2 sum of O ln(O / E) over the four cells, with O ln O = 0 for an empty one.
@@ -54,10 +56,14 @@ def signed_llr(count: Numbers, query_total: Numbers, item_total: Numbers, record
     # the cells of a table with a rounded margin may fall below zero by a rounding error
     terms = [special.rel_entr(np.maximum(o, 0.0), e) for o, e in zip(cells, expected, strict=True)]
     g2: Floats = 2.0 * np.nan_to_num(np.sum(terms, axis=0), nan=0.0, posinf=0.0)
-    return np.asarray(np.where(cells[0] >= expected[0], 1.0, -1.0) * np.maximum(g2, 0.0), dtype=np.float64)
+    return np.asarray(
+        np.where(cells[0] >= expected[0], 1.0, -1.0) * np.maximum(g2, 0.0), dtype=np.float64
+    )
 
 
-def chi_squared(count: Numbers, query_total: Numbers, item_total: Numbers, records: Numbers) -> Floats:
+def chi_squared(
+    count: Numbers, query_total: Numbers, item_total: Numbers, records: Numbers
+) -> Floats:
     """Pearson's chi-squared of the 2x2 table of C, F and N; 0 where a margin is empty or full.
 
     In float64 (N^3 leaves 64 bits), without Yates' correction and without a floor on expected counts. All four
@@ -93,10 +99,17 @@ def _two_by_two(
     count: Numbers, query_total: Numbers, item_total: Numbers, records: Numbers
 ) -> tuple[list[Floats], list[Floats]]:
     """Observed and expected: both, query only, item only, neither."""
-    c, fq, fv, n = np.broadcast_arrays(*(as_floats(x) for x in (count, query_total, item_total, records)))
+    c, fq, fv, n = np.broadcast_arrays(
+        *(as_floats(x) for x in (count, query_total, item_total, records))
+    )
     safe = np.where(n > 0, n, 1.0)
     observed = [c, fq - c, fv - c, n - fq - fv + c]
-    expected = [fq * fv / safe, fq * (n - fv) / safe, (n - fq) * fv / safe, (n - fq) * (n - fv) / safe]
+    expected = [
+        fq * fv / safe,
+        fq * (n - fv) / safe,
+        (n - fq) * fv / safe,
+        (n - fq) * (n - fv) / safe,
+    ]
     return observed, expected
 
 

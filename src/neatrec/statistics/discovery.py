@@ -73,20 +73,6 @@ def benjamini_hochberg(p: Numbers, total: int | None = None) -> Discoveries:
     return Discoveries(RankedTests(values, total).q_of(values), values, total)
 
 
-def largest_possible_discovery(edges: Floats, counts: Numbers, rate: float, total: int) -> float:
-    """A bound of the p-values that are discoveries at `rate` among `total` tests, from a histogram; 0: there are none.
-
-    counts[k] p-values are above edges[k - 1] and at most edges[k]; edges ascend. A bin can hold a discovery if its
-    lower edge would be one with the rank of its largest p-value; the bound is the upper edge of the last such bin.
-
-    >>> largest_possible_discovery(np.array([1e-6, 1e-5, 1e-4, 1.0]), [0, 2, 0, 1], 0.05, 10_000)
-    1e-05
-    """
-    lower = np.concatenate([[0.0], edges[:-1]]) * (1 - 1e-9)  # products round
-    possible = np.flatnonzero((np.asarray(counts) > 0) & (lower * total <= rate * np.cumsum(counts)))
-    return float(edges[possible[-1]]) if len(possible) else 0.0
-
-
 def _checked(rate: float) -> float:
     if not 0 < rate < 1:
         raise must_be("rate", "between 0 and 1", rate)

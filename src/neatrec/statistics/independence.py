@@ -57,7 +57,9 @@ def quasi_independence(first: Numbers, second: Numbers, category: Counts) -> Qua
     return QuasiIndependence(f * query_rate[group], s * item_rate[group], rounds)
 
 
-def possible_pairs(first: Numbers, second: Numbers, category: Counts, *, directed: bool = True) -> int:
+def possible_pairs(
+    first: Numbers, second: Numbers, category: Counts, *, directed: bool = True
+) -> int:
     """M: different-category pairs of an item seen first and an item seen second; unordered ones where not `directed`.
 
     >>> possible_pairs([1, 1, 0], [1, 1, 1], np.array([0, 0, 1]))
@@ -115,9 +117,14 @@ def _rates(rows: Floats, columns: Floats) -> tuple[Floats, Floats, int]:
         fitted = (*_solve_directly(rows, columns), 0)
     query_rate, item_rate, _ = fitted
     a, b = query_rate * rows, item_rate * columns
-    gap = np.maximum(np.abs(a * _others(b) - rows), np.abs(b * _others(a) - columns)).max() / rows.sum()
+    gap = (
+        np.maximum(np.abs(a * _others(b) - rows), np.abs(b * _others(a) - columns)).max()
+        / rows.sum()
+    )
     if not gap <= TOLERANCE:
-        raise NeatrecError(f"expected counts did not converge: their margins are off by {gap:.1e} of all records")
+        raise NeatrecError(
+            f"expected counts did not converge: their margins are off by {gap:.1e} of all records"
+        )
     return fitted
 
 
@@ -147,7 +154,9 @@ def _solve_directly(rows: Floats, columns: Floats) -> tuple[Floats, Floats]:
 
     def surplus(total: float, share_of_largest: bool) -> float:
         x, y = _small_roots(rows / total, columns / total)
-        return float(y.sum() - y[largest] - x[largest]) if share_of_largest else float(1.0 - y.sum())
+        return (
+            float(y.sum() - y[largest] - x[largest]) if share_of_largest else float(1.0 - y.sum())
+        )
 
     dominated = surplus(lowest, False) > 0
     total = _root(lambda t: surplus(t, dominated), lowest, 1e15 * float(rows.sum()))

@@ -131,7 +131,9 @@ class LiftPrior:
     @property
     def grid(self) -> Floats:
         """Log-lifts, shape (points,)."""
-        return np.asarray(LOWEST + GRID_STEP * np.arange(round(self._width / GRID_STEP) + 1.0), dtype=np.float64)
+        return np.asarray(
+            LOWEST + GRID_STEP * np.arange(round(self._width / GRID_STEP) + 1.0), dtype=np.float64
+        )
 
     @property
     def _width(self) -> float:
@@ -139,12 +141,17 @@ class LiftPrior:
 
     def log_density(self, log_expected: Floats) -> Floats:
         """On the grid, for each expected count; shape (expected counts, points), up to a constant of each row."""
-        by_expected = _splines(log_expected, self.expected_range, self.coefficients.shape[0] - 3) @ self.coefficients
+        by_expected = (
+            _splines(log_expected, self.expected_range, self.coefficients.shape[0] - 3)
+            @ self.coefficients
+        )
         lifts = _splines(self.grid, (LOWEST, LOWEST + self._width), self.coefficients.shape[1] - 3)
         return np.asarray(by_expected @ lifts.T)
 
     def dispersion_of(self, count: Numbers) -> Floats:
-        return np.asarray(np.interp(np.log(np.maximum(count, 1.0)), np.log(DISPERSION_COUNTS), self.dispersion))
+        return np.asarray(
+            np.interp(np.log(np.maximum(count, 1.0)), np.log(DISPERSION_COUNTS), self.dispersion)
+        )
 
     def estimate(self, count: Numbers, expected: Numbers) -> LiftEstimate:
         """Posterior mean and central 95 % interval of each pair's lift; a count below 0 or an E of 0 is not known."""
@@ -185,10 +192,14 @@ class LiftPrior:
         asked, keys = self._asked, [tuple(node) for node in nodes.tolist()]
         new = [place for place, key in enumerate(keys) if key not in asked]
         if new:
-            asked.update(zip((keys[place] for place in new), self._summaries(nodes[new]), strict=True))
+            asked.update(
+                zip((keys[place] for place in new), self._summaries(nodes[new]), strict=True)
+            )
         return np.array([asked[key] for key in keys]).reshape(-1, 3)
 
-    def _posterior(self, count: Floats, log_expected: Floats, prior_at: Floats | None = None) -> tuple[Floats, Floats]:
+    def _posterior(
+        self, count: Floats, log_expected: Floats, prior_at: Floats | None = None
+    ) -> tuple[Floats, Floats]:
         """Log-lifts and their probabilities, each of shape (pairs, POINTS); `prior_at`: log E that the prior is for."""
         scale = self.dispersion_of(count)
         c, log_e = count / scale, log_expected - np.log(scale)
@@ -279,10 +290,14 @@ def fit_lift_prior(pairs: PairSample) -> LiftPrior | None:
         return None
     log_e = np.log(cells.expected)
     expected_range = float(log_e.min()) - 1e-6, float(log_e.max()) + 1e-6
-    by_expected = _splines(log_e, expected_range, max(1, round(np.ptp(expected_range) / EXPECTED_KNOT_STEP)))
+    by_expected = _splines(
+        log_e, expected_range, max(1, round(np.ptp(expected_range) / EXPECTED_KNOT_STEP))
+    )
     highest = np.log((pairs.count + 1) / np.maximum(pairs.expected, cells.expected.min())).max() + 1
     knots = int(np.ceil((highest - LOWEST) / KNOT_STEP))
-    prior = LiftPrior(np.zeros((by_expected.shape[1], knots + 3)), expected_range, np.ones(len(DISPERSION_COUNTS)))
+    prior = LiftPrior(
+        np.zeros((by_expected.shape[1], knots + 3)), expected_range, np.ones(len(DISPERSION_COUNTS))
+    )
     by_lift = _splines(prior.grid, (LOWEST, LOWEST + KNOT_STEP * knots), knots)
     with one_blas_thread():
         return replace(prior, coefficients=_scored(cells, prior.grid, by_expected, by_lift))
@@ -327,7 +342,9 @@ def _binomial(halves: HalfCounts) -> tuple[Floats, Floats]:
     return (halves.first - halves.share * count) ** 2, variance
 
 
-def with_halves(prior: LiftPrior, pairs: PairSample, halves: HalfCounts, periods: HalfCounts | None) -> LiftPrior:
+def with_halves(
+    prior: LiftPrior, pairs: PairSample, halves: HalfCounts, periods: HalfCounts | None
+) -> LiftPrior:
     """The prior with the dispersion of counts between halves of the customers, the drift of lifts between periods, and
     checked: what one half, or period, says against the other.
     """
@@ -340,7 +357,9 @@ def with_halves(prior: LiftPrior, pairs: PairSample, halves: HalfCounts, periods
     return replace(prior, coverage=float(np.fmin.reduce(checks)))
 
 
-def _confirmed(prior: LiftPrior, pairs: PairSample, halves: HalfCounts, *, same_period: bool) -> float:
+def _confirmed(
+    prior: LiftPrior, pairs: PairSample, halves: HalfCounts, *, same_period: bool
+) -> float:
     """The share of intervals from the first half that the second confirms; NaN with too few pairs."""
     h, e, s = halves.first, halves.expected, halves.share
     # pairs that are kept whatever the other half says
@@ -351,7 +370,9 @@ def _confirmed(prior: LiftPrior, pairs: PairSample, halves: HalfCounts, *, same_
         return float("nan")
     chosen = chosen[:: len(chosen) // CHECKED_PAIRS + 1]
     h, e, s, other, whole = (x[chosen] for x in (h, e, s, halves.second, pairs.expected))
-    return float(prior.covers(h, s * e, other, (1 - s) * e, prior_at=whole, same_period=same_period).mean())
+    return float(
+        prior.covers(h, s * e, other, (1 - s) * e, prior_at=whole, same_period=same_period).mean()
+    )
 
 
 @dataclass(frozen=True)
@@ -391,7 +412,9 @@ def _cells(pairs: PairSample) -> _Cells | None:
     )
     seen, index = _unique_pairs(level, place)
     level, at, times = seen[:, 0], seen[:, 1].astype(np.int64), np.bincount(index)
-    value = np.where(level <= EXACT_COUNTS, level, EXACT_COUNTS * np.exp((level - EXACT_COUNTS) * LOG_COUNT_STEP))
+    value = np.where(
+        level <= EXACT_COUNTS, level, EXACT_COUNTS * np.exp((level - EXACT_COUNTS) * LOG_COUNT_STEP)
+    )
     rest = np.bincount(all_places, weight, cells) - np.bincount(place, minlength=cells)
     others = np.flatnonzero((rest > 0) & (least > 0))
     cell = np.append(at, others)
@@ -412,7 +435,9 @@ def _scored(cells: _Cells, grid: Floats, by_expected: Floats, by_lift: Floats) -
     )
     rough = [np.diff(np.eye(size), 2, axis=0) for size in shape]
     penalty = EXPECTED_PENALTY * np.kron(rough[0].T @ rough[0], np.eye(shape[1]))
-    penalty += LIFT_PENALTY * np.kron(np.eye(shape[0]), rough[1].T @ rough[1]) + 1e-6 * np.eye(len(penalty))
+    penalty += LIFT_PENALTY * np.kron(np.eye(shape[0]), rough[1].T @ rough[1]) + 1e-6 * np.eye(
+        len(penalty)
+    )
 
     def evaluate(point: Floats) -> tuple[float, Floats, Floats]:
         """The loss, and the log-probabilities of prior and posterior of each cell."""
@@ -420,7 +445,11 @@ def _scored(cells: _Cells, grid: Floats, by_expected: Floats, by_lift: Floats) -
         prior -= special.logsumexp(prior, axis=1, keepdims=True)
         joint = prior + log_likelihood
         total = special.logsumexp(joint, axis=1, keepdims=True)
-        return float(0.5 * point @ penalty @ point - cells.pairs @ total[:, 0]), prior, joint - total
+        return (
+            float(0.5 * point @ penalty @ point - cells.pairs @ total[:, 0]),
+            prior,
+            joint - total,
+        )
 
     # a wide bell around a lift of 1
     bell = np.linalg.lstsq(by_lift, -0.5 * (grid / 1.5) ** 2, rcond=None)[0]
@@ -468,7 +497,9 @@ def _likely_means(count: Floats) -> tuple[Floats, Floats]:
         return far[place]
 
     top = np.log(c)
-    return root(top, np.full(len(c), -100.0)), root(top, np.log(c + 3 * NEGLIGIBLE + 20 * np.sqrt(c)))
+    return root(top, np.full(len(c), -100.0)), root(
+        top, np.log(c + 3 * NEGLIGIBLE + 20 * np.sqrt(c))
+    )
 
 
 def _quantile(at: Floats, weight: Floats, share: float) -> Floats:

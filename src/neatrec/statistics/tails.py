@@ -48,7 +48,9 @@ def _log_tail_series(o: Floats, e: Floats) -> Floats:
         total += term
         if np.all(term <= total * 1e-17):
             break
-    return np.asarray(o * np.log(e) - e - special.gammaln(o + 1.0) + np.log(total), dtype=np.float64)
+    return np.asarray(
+        o * np.log(e) - e - special.gammaln(o + 1.0) + np.log(total), dtype=np.float64
+    )
 
 
 def largest_mean(count: Numbers, tail: float) -> Floats:

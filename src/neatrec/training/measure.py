@@ -57,11 +57,15 @@ def _memory_mb() -> list[float]:
     """Of this process: resident, and private."""
     if not STATM.exists():
         return [peak_mb()] * 2
-    resident, shared = (int(pages) * resource.getpagesize() / 2**20 for pages in STATM.read_text().split()[1:3])
+    resident, shared = (
+        int(pages) * resource.getpagesize() / 2**20 for pages in STATM.read_text().split()[1:3]
+    )
     return [resident, resident - shared]
 
 
 def peak_mb() -> float:
     """The largest resident memory of this process so far."""
     # kilobytes, but bytes on macOS
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
+        2**20 if sys.platform == "darwin" else 2**10
+    )

@@ -5,7 +5,7 @@ Workers are forked from it. Without it each of them would import neatrec and loa
 
 from __future__ import annotations
 
-from neatrec.cooccurrence import CountOptions, count
+from neatrec.cooccurrence import CountOptions, Engine, count
 from neatrec.data.baskets import Baskets
 
 
@@ -14,7 +14,7 @@ def load_counter() -> None:
     for users in (None, ["u", "u"]):
         few = Baskets.from_lists([["a", "b"], ["b", "a"]], users=users)
         for directed in (False, True):
-            count(few, CountOptions(directed=directed), engine="disk", memory_limit="4GiB", threads=1)
+            count(few, CountOptions(directed=directed), Engine(threads=1))
 
 
 if __name__ == "__main__":

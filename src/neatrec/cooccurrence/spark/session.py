@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from neatrec.errors import MissingDependencyError, NeatrecError, ResourceError, SourceError, must_be
+from neatrec.errors import MissingDependencyError, NeatrecError, ResourceError, must_be
 from neatrec.memory import available_memory
 from neatrec.text import printable
 
@@ -36,11 +36,11 @@ GET_JAVA = f"Install it (Debian, Ubuntu: apt install openjdk-{JAVA}-jre-headless
 log = logging.getLogger(__name__)
 
 
-def connect(master: str | None = None, *, threads: int | None = None, memory: int | None = None) -> Any:
+def connect(master: str | None = None, *, threads: int | None = None) -> Any:
     """The session of this process: the one that is active, else a new one at `master`.
 
-    `master` is a Spark URL; default: the environment's SPARK_MASTER, else this machine. `threads` and `memory` (bytes,
-    of Java) are for this machine only. Spark keeps one session per process and ends it with the process.
+    `master` is a Spark URL; default: the environment's SPARK_MASTER, else this machine. `threads` are for this
+    machine only. Spark keeps one session per process and ends it with the process.
     """
     sql = _pyspark()
     active = sql.SparkSession.getActiveSession()
@@ -50,7 +50,7 @@ def connect(master: str | None = None, *, threads: int | None = None, memory: in
     _check_java()
     _check_master(master)
     builder = sql.SparkSession.builder.appName("neatrec").master(master)
-    for key, value in _settings(master, threads, memory).items():
+    for key, value in _settings(master, threads).items():
         builder = builder.config(key, value)
     try:
         session = builder.getOrCreate()
@@ -86,16 +86,27 @@ def _check_java() -> None:
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if java is None or not os.access(java, os.X_OK):
-        where = f"JAVA_HOME is {printable(home)}, and there is no bin/java in it" if home else "there is no java"
-        raise MissingDependencyError(f"the spark engine needs Java {JAVA} or later: {where}", hint=GET_JAVA)
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=60)
+        where = (
+            f"JAVA_HOME is {printable(home)}, and there is no bin/java in it"
+            if home
+            else "there is no java"
+        )
+        raise MissingDependencyError(
+            f"the spark engine needs Java {JAVA} or later: {where}", hint=GET_JAVA
+        )
+    said = subprocess.run(
+        [java, "-version"], capture_output=True, text=True, check=False, timeout=60
+    )
     found = re.search(r'version "(\d+)(?:\.(\d+))?', said.stderr + said.stdout)
     if found is None:
-        raise MissingDependencyError(f"{printable(java)} does not report its Java version", hint=GET_JAVA)
+        raise MissingDependencyError(
+            f"{printable(java)} does not report its Java version", hint=GET_JAVA
+        )
     version = int(found[2] or 0) if found[1] == "1" else int(found[1])
     if version < JAVA:
         raise MissingDependencyError(
-            f"the spark engine needs Java {JAVA} or later, {printable(java)} is Java {version}", hint=GET_JAVA
+            f"the spark engine needs Java {JAVA} or later, {printable(java)} is Java {version}",
+            hint=GET_JAVA,
         )
 
 
@@ -120,14 +131,12 @@ def _check_master(master: str) -> None:
     )
 
 
-def _settings(master: str, threads: int | None, memory: int | None) -> dict[str, str]:
+def _settings(master: str, threads: int | None) -> dict[str, str]:
     settings = {
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.python.daemon.module": "neatrec.cooccurrence.spark.daemon",
     }
     if master.startswith("local"):
-        heap = max(HEAP_SHARE * available_memory(), LEAST_HEAP) if memory is None else max(memory, LEAST_HEAP // 2)
+        heap = max(HEAP_SHARE * available_memory(), LEAST_HEAP)
         settings |= {
             "spark.driver.memory": f"{int(heap) >> 20}m",
             # without one of its threads Spark would wait for ever
@@ -137,9 +146,7 @@ def _settings(master: str, threads: int | None, memory: int | None) -> dict[str,
             "spark.ui.showConsoleProgress": "false",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
-            "spark.sql.shuffle.partitions": str(2 * (threads or os.cpu_count() or 1)),
             "spark.network.timeout": f"{ONE_DAY}s",
-            "spark.sql.broadcastTimeout": f"{ONE_DAY}s",
             "spark.python.authenticate.socketTimeout": f"{ONE_DAY}s",
         }
     return settings
@@ -161,7 +168,7 @@ def translated_errors() -> Iterator[None]:
         if _java_has_ended(error):
             raise NeatrecError(
                 "the Java process of Spark has ended, mostly because its memory was too small; nothing was written",
-                hint="Start again with more, such as --memory-limit 8GiB.",
+                hint="Free memory on this machine, or name a cluster with --spark-master.",
             ) from error
         if (ours := as_our_error(error)) is error:
             raise
@@ -173,7 +180,9 @@ def _java_has_ended(error: Exception) -> bool:
     from pyspark import SparkContext
 
     java = getattr(SparkContext._gateway, "proc", None)
-    if java is None or not (isinstance(error, OSError | EOFError) or type(error).__module__.startswith("py4j")):
+    if java is None or not (
+        isinstance(error, OSError | EOFError) or type(error).__module__.startswith("py4j")
+    ):
         return False
     try:
         java.wait(JAVA_END if type(error).__name__ != "Py4JJavaError" else 0)
@@ -194,9 +203,12 @@ def as_our_error(error: Exception) -> Exception:
         )
     if "No space left on device" in text:
         return ResourceError(
-            "a Spark worker has no disk left for its spill", hint="Set SPARK_LOCAL_DIRS to a larger disk."
+            "a Spark worker has no disk left for its spill",
+            hint="Set SPARK_LOCAL_DIRS to a larger disk.",
         )
-    if re.search(r"Python worker exited unexpectedly|ExecutorLostFailure|Executor heartbeat timed out", text):
+    if re.search(
+        r"Python worker exited unexpectedly|ExecutorLostFailure|Executor heartbeat timed out", text
+    ):
         return ResourceError(
             "a Spark worker was lost on the way, as often as Spark tries again; nothing was written",
             hint="See its log; mostly memory: raise spark.executor.memoryOverhead or use more partitions.",
@@ -204,12 +216,6 @@ def as_our_error(error: Exception) -> Exception:
     if "OutOfMemoryError" in text or "OUT_OF_MEMORY" in text:
         return ResourceError(
             f"Spark ran out of memory: {first_line(error)}",
-            hint="Give executors more (spark.executor.memory), or raise spark.sql.shuffle.partitions.",
-        )
-    if found := re.search(r"(?:file:|hdfs:|s3a?:|abfss?:|gs:)//?[^\s,\]]+", text):
-        return SourceError(
-            f"Spark cannot read {printable(found[0])}: {first_line(error)}",
-            file=found[0],
-            hint="Replace the file, or leave it out; nothing was written.",
+            hint="Give executors more (spark.executor.memory).",
         )
     return ResourceError(f"Spark failed: {first_line(error)}", hint="See its log.")

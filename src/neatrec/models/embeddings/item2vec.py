@@ -1,4 +1,4 @@
-"""`item2vec` and `item2vec-product`: skip-gram with negative sampling on the pairs of baskets."""
+"""`item2vec`: skip-gram with negative sampling on the pairs of baskets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ class Item2VecParameters(EmbeddingParameters):
     negative_exponent: float = with_default(EmbeddingParameters, "negative_exponent", 1.0)
     learning_rate: float = with_default(EmbeddingParameters, "learning_rate", 0.8)
 
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {**PAPER, "batch_reduction": "sum"}}
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {**PAPER, "batch_reduction": "sum"}
+    }
 
 
 class Item2Vec(EmbeddingModel):
@@ -42,14 +44,3 @@ class Item2Vec(EmbeddingModel):
     def _array_views(self, tables: Mapping[str, Table]) -> dict[str, Table]:
         dim = self.parameters.dim
         return {"vectors": vector(tables["input"], dim), "output": vector(tables["output"], dim)}
-
-
-class Item2VecProduct(Item2Vec):
-    """Item2Vec ranked by what it was trained on: the query's input vector times the item's output vector."""
-
-    name: ClassVar[str] = "item2vec-product"
-    shares_fit_with: ClassVar[str] = "item2vec"
-    description: ClassVar[str] = "The vectors of item2vec, ranked by input x output."
-
-    def _sides(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        return self.vectors, self.output

@@ -1,19 +1,17 @@
-"""`neat` and `neat-likelihood`: each item a Gaussian, trained by the max-margin loss on the expected likelihood."""
+"""`neat`: each item a Gaussian, trained by the max-margin loss on the expected likelihood."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from neatrec.errors import must_be
-from neatrec.models.base import Codes, Scores
 from neatrec.models.embeddings.kernels.arguments import KernelSettings
 from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, Table, tail, vector
-from neatrec.models.embeddings.likelihood import GaussianTable
 from neatrec.models.embeddings.model import PAPER, EmbeddingModel, EmbeddingParameters, random_table
 from neatrec.models.parameters import ModelParameters, parameter, with_default
 
@@ -22,7 +20,9 @@ from neatrec.models.parameters import ModelParameters, parameter, with_default
 class NeatParameters(EmbeddingParameters):
     negative_exponent: float = with_default(EmbeddingParameters, "negative_exponent", 0.5)
     margin: float = parameter(0.2, "How much likelier a pair must be than a negative.", low=0.0)
-    variance_learning_rate: float = parameter(0.2, "Learning rate of the log-variances at the start.", low=0.0)
+    variance_learning_rate: float = parameter(
+        0.2, "Learning rate of the log-variances at the start.", low=0.0
+    )
     start_log_variance: float = parameter(-2.0, "Initial log-variance.")
     min_log_variance: float = parameter(-4.0, "Lower bound of the log-variances.")
     max_log_variance: float = parameter(2.0, "Upper bound of the log-variances.")
@@ -45,20 +45,14 @@ class NeatParameters(EmbeddingParameters):
                 self.start_log_variance,
             )
 
-    @classmethod
-    def from_saved(cls, values: Mapping[str, Any]) -> Self:
-        """Parameters as a bundle holds them: the earlier `covariance` may only be spherical."""
-        covariance = values.get("covariance", "spherical")
-        if covariance != "spherical":
-            raise must_be("covariance", "spherical: other models no longer load", covariance)
-        return super().from_saved({name: value for name, value in values.items() if name != "covariance"})
-
 
 class Neat(EmbeddingModel):
     """NEAT (Ma and others 2022): the mean is the complementary part of co-purchases, the variance their noise."""
 
     name: ClassVar[str] = "neat"
-    description: ClassVar[str] = "Gaussian item embeddings by expected likelihood; cosine of the means."
+    description: ClassVar[str] = (
+        "Gaussian item embeddings by expected likelihood; cosine of the means."
+    )
     kernel: ClassVar[str] = "neat"
     lines_visited: ClassVar[int] = 110_000_000
     Parameters: ClassVar[type[ModelParameters]] = NeatParameters
@@ -68,7 +62,9 @@ class Neat(EmbeddingModel):
 
     def _settings(self) -> KernelSettings:
         p, settings = self.parameters, super()._settings()
-        settings = settings._replace(margin=p.margin, low=p.min_log_variance, high=p.max_log_variance)
+        settings = settings._replace(
+            margin=p.margin, low=p.min_log_variance, high=p.max_log_variance
+        )
         return settings._replace(variance_rate=p.variance_learning_rate / p.learning_rate)
 
     def _new_tables(self, rng: np.random.Generator, items: int, users: int) -> dict[str, Table]:
@@ -85,26 +81,7 @@ class Neat(EmbeddingModel):
 
     def _array_views(self, tables: Mapping[str, Table]) -> dict[str, Table]:
         items = tables["items"]
-        return {"vectors": vector(items, self.parameters.dim), "log_variance": self._log_variance(items)}
-
-
-class NeatLikelihood(Neat):
-    """NEAT ranked by the log expected likelihood that it was trained on."""
-
-    name: ClassVar[str] = "neat-likelihood"
-    shares_fit_with: ClassVar[str] = "neat"
-    description: ClassVar[str] = "The Gaussians of neat, ranked by expected likelihood."
-    _prepared: GaussianTable | None = None
-
-    def _score(self, queries: Codes, items: Codes) -> Scores:
-        return self._gaussians().pairs(queries, items)
-
-    def _score_all(self, queries: Codes) -> Scores:
-        return self._gaussians().rows(queries)
-
-    def _gaussians(self) -> GaussianTable:
-        """The Gaussians, prepared once per fit."""
-        ready = self._prepared
-        if ready is None or ready.vectors is not self.vectors or ready.log_variance is not self.log_variance:
-            ready = self._prepared = GaussianTable(self.vectors, self.log_variance)
-        return ready
+        return {
+            "vectors": vector(items, self.parameters.dim),
+            "log_variance": self._log_variance(items),
+        }

@@ -47,7 +47,13 @@ class NeatBPR(Neat):
 
     def _new_tables(self, rng: np.random.Generator, items: int, users: int) -> dict[str, Table]:
         dim = self.parameters.dim
-        return {**super()._new_tables(rng, items, users), "users": random_table(rng, users, dim, dim**-0.5)}
+        return {
+            **super()._new_tables(rng, items, users),
+            "users": random_table(rng, users, dim, dim**-0.5),
+        }
 
     def _array_views(self, tables: Mapping[str, Table]) -> dict[str, Table]:
-        return {**super()._array_views(tables), "user_vectors": vector(tables["users"], self.parameters.dim)}
+        return {
+            **super()._array_views(tables),
+            "user_vectors": vector(tables["users"], self.parameters.dim),
+        }

@@ -1,39 +1,30 @@
-"""The training loop of all embedding models: epochs, shards and chunks, with checkpoints and early stopping."""
+"""The training loop of all embedding models: epochs over the baskets, with a learning rate that falls."""
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from neatrec.data.baskets import Baskets, BasketStream, as_shards
+from neatrec.compiled import on_first_compile
+from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN
 from neatrec.data.randomness import kernel_seed
 from neatrec.errors import DivergedError
-from neatrec.models.embeddings.checkpoints import Checkpoint, CheckpointPosition, load_checkpoint, save_checkpoint
-from neatrec.models.embeddings.devices import Span, training_device
-from neatrec.models.embeddings.kernels.arguments import Draws, KernelInput, KernelSettings, StepStats
-from neatrec.models.embeddings.kernels.dispatch import Kernel, chosen_device, kernel, on_first_compile
+from neatrec.models.embeddings.kernels.arguments import KernelInput, StepStats
+from neatrec.models.embeddings.kernels.dispatch import chosen_device, kernel, training_device
 from neatrec.models.embeddings.kernels.layout import SQUARES, Table, tail, vector
-from neatrec.models.embeddings.sampling import ValidationPairs, VisitOrder, new_draws
-from neatrec.models.embeddings.synchronize import Synchronizer
-from neatrec.models.embeddings.warm_start import hash_of
+from neatrec.models.embeddings.sampling import TrainingData, new_draws, prepare
 from neatrec.models.run import Progress, Run
 
 if TYPE_CHECKING:
     from neatrec.models.embeddings.model import EmbeddingModel
 
-BLOCK = 64
-"""Baskets in a block of the reproducible mode."""
 PROGRESS_SECONDS = 0.4
 """Seconds between two calls of `Run.progress`; the end of an epoch is always reported."""
 MIN_RATE_SHARE = 1e-4
@@ -48,329 +39,169 @@ MAX_SHARE_AT_BOUND = 0.5
 log = logging.getLogger(__name__)
 
 
-Trained = tuple[dict[str, Table], pa.LargeStringArray | None, tuple[float, ...]]
-"""The tables, rows in the order of the catalog (and of the users), the ids of the users, the loss of each epoch."""
+class Trained(NamedTuple):
+    """What a fit comes to."""
+
+    tables: dict[str, Table]
+    """Rows in the order of the catalogue, or of `user_ids`."""
+    user_ids: pa.LargeStringArray | None
+    losses: tuple[float, ...]
+    """Mean loss per pair of each epoch."""
 
 
-def train(model: EmbeddingModel, shards: Iterable[Baskets], run: Run) -> Trained:
-    """Train the model's tables on a stream of shards; memory holds the tables and one shard at a time."""
+def train(model: EmbeddingModel, baskets: Baskets, run: Run) -> Trained:
+    """Train the model's tables on the CPU or a GPU, which differ in the kernel alone."""
     first = {"done": 0, "total": 1}
-    with on_first_compile(lambda: log.info("compiling %s kernels (first run only)", model.kernel, extra=first)):
-        return _TrainingLoop(model, shards, run).run_epochs()
+    with on_first_compile(
+        lambda: log.info("compiling %s kernels (first run only)", model.kernel, extra=first)
+    ):
+        return _train(model, baskets, run)
 
 
-class _TrainingLoop:
-    def __init__(self, model: EmbeddingModel, shards: Iterable[Baskets], run: Run) -> None:
-        self.model, self.shards, self.run = model, shards, run
-        self.parameters, self.settings = model.parameters, model._settings()
-        self.epochs, self.epochs_before = model._epochs(warm=run.warm_start is not None)
-        if run.warm_start is not None:
-            log.info("warm start: training the last %d of %d epochs", self.epochs, self.epochs + self.epochs_before)
-        self.synchronizer = run.synchronizer if run.synchronizer is not None and run.synchronizer.active else None
-        device = chosen_device(model.kernel, run.device, self.settings, run.reproducible)
-        if self.synchronizer is not None:
-            device = self.synchronizer.common_device(device)
-        self.kernel: Kernel = kernel(model.kernel, device)
-        self.seed = int(run.rng) if not isinstance(run.rng, np.random.Generator) else kernel_seed(run.rng)
-        category = model.catalog.category_of(model.category_level)
-        self.visits = VisitOrder(shards, model.item_count, category, model.needs_users)
-        if self.parameters.category_level is None:
-            self.visits.category[:] = UNKNOWN
-        self.validation = None
-        if run.validation is not None:
-            self.validation = ValidationPairs(self.visits, run.validation, model.catalog)
-        self.lines = int(model.item_count.sum())
-        self.device = training_device(device, self.visits, self.lines)
-        exponent, observed = self.parameters.negative_exponent, self.parameters.reject_observed
-        draws = new_draws(self.visits, shards, exponent, observed, model.reject_bought)
-        self.settings = self.settings._replace(block=BLOCK if run.reproducible and not self.settings.batch else 0)
-        self.position = CheckpointPosition()
-        self.tables = self._initial_tables()
-        self.kernel_tables = self.device.upload(self.tables)
-        self.device_tables = dict(zip(self.tables, self.kernel_tables, strict=True))
-        self.draws = self.device.upload_draws(draws)
-        self.started = time.monotonic()
-        self.reported_at = 0.0
-
-    # ---- start and end
-
-    def _initial_tables(self) -> dict[str, Table]:
-        rng = np.random.default_rng([self.seed, 0])
-        users = 0 if self.visits.user_ids is None else len(self.visits.user_ids)
-        tables = self.model._new_tables(rng, len(self.model.catalog), users)
-        if (least := getattr(self.parameters, "min_user_baskets", 1)) > 1:
-            self._freeze_users(tables, least)
-        if self.run.warm_start is not None:  # after freezing: users of the older model keep their vectors
-            old: Any = self.run.warm_start
-            self.model._start_from(old, tables, self.visits.row_of_item, self.visits.user_ids)
-        if self.run.resume and self.run.checkpoints is not None:
-            found = load_checkpoint(self.run.checkpoints, self._fingerprint, self.device.device)
-            if found is not None:
-                self.position = found.position
-                for name, table in tables.items():
-                    table[:] = found.tables[name]
-                log.info("resuming after %d of %d epochs", self.position.epoch, self.epochs)
-        return tables
-
-    def _freeze_users(self, tables: Mapping[str, Table], least: int) -> None:
-        """Users with fewer than `least` baskets keep zeros: their sums of squares make Adagrad's steps vanish."""
-        few = self.visits.baskets_of_users(self.shards) < least
-        for name, table in tables.items():
-            if "user" in name:
-                vector(table, self.settings.dim)[few] = 0
-                tail(table, self.settings.dim, SQUARES)[few] = FROZEN_SQUARES
-
-    @cached_property
-    def _fingerprint(self) -> dict[str, Any]:
-        """Identifies the fit: a checkpoint must be equal in each entry."""
-        old = self.run.warm_start
-        return {
-            "model": self.model.name,
-            **{f"parameter {name}": value for name, value in self.parameters.to_dict().items()},
-            "number of epochs": self.epochs,
-            "seed": self.seed,
-            "reproducible": self.run.reproducible,
-            "hash of the catalogue": self.model.catalog.hash,
-            "lines": self.lines,
-            "hash of the baskets": _hash(self.shards),
-            "hash of the validation baskets": None if self.run.validation is None else _hash(self.run.validation),
-            "hash of the warm start": None if old is None else hash_of(old.arrays(users=True)),
-        }
-
-    def run_epochs(self) -> Trained:
-        if self.synchronizer is None:
-            self._maybe_stop()
-        else:
-            self.synchronizer.check_equal(self.tables, "at the start")
-        while self.position.epoch < self.epochs and not self._stops_early():
-            self._epoch() if self.synchronizer is None else self._epoch_distributed(self.synchronizer)
-        self.device.download(self.tables)
-        order = self.visits.row_of_item
-        tables = {name: table if "user" in name else table[order] for name, table in self.tables.items()}
-        return tables, self.visits.user_ids, self.position.losses
-
-    def _save(self) -> None:
-        if self.run.checkpoints is not None and (self.synchronizer is None or self.synchronizer.is_main):
-            self.device.download(self.tables)
-            position = replace(self.position, seconds=self._seconds())
-            task = {**self._fingerprint, "device": self.device.device}
-            save_checkpoint(self.run.checkpoints, Checkpoint(task, position, self.tables))
-
-    # ---- an epoch
-
-    def _epoch(self) -> None:
-        done = 0
-        self.epoch_started, self.pairs_before = time.monotonic(), self.position.pairs
-        for number, shard in enumerate(self.shards):
-            if number >= self.position.shard:
-                self._train_shard(shard, number, done)
-            done += shard.lines
-        self._end_epoch()
-
-    def _train_shard(self, shard: Baskets, number: int, lines_before: int) -> None:
-        epoch, chunk = self.position.epoch, self.position.chunk
-        draws = self.visits.seeded(self.draws, self.seed, epoch, number)
-        for span in self.device.spans(shard, number, epoch, self.seed, chunk):
-            chunk += 1
-            settings = self.settings._replace(
-                rate=self._rate(lines_before + span.begin), last_rate=self._rate(lines_before + span.end)
+def _train(model: EmbeddingModel, baskets: Baskets, run: Run) -> Trained:
+    settings, epochs = model._settings(), model._epochs()
+    where = chosen_device(model.kernel, run.device, settings, run.reproducible)
+    device, step = training_device(where), kernel(model.kernel, where)
+    seed = kernel_seed(run.rng) if isinstance(run.rng, np.random.Generator) else int(run.rng)
+    data = prepare(baskets, _categories(model), with_users=model.needs_users)
+    tables = _initial_tables(model, data, seed)
+    draws = new_draws(
+        data,
+        model.parameters.negative_exponent,
+        reject_observed=model.parameters.reject_observed,
+        reject_bought=model.reject_bought,
+    )
+    here = device.put(KernelInput(tuple(tables.values()), data.visit, draws, settings))
+    units, watch, losses = len(data.visit.start), _Watch(model, run, epochs), []
+    for epoch in range(epochs):
+        rng = np.random.default_rng([seed, 1, epoch])
+        visit = device.shuffled(here.visit, data.ordered, rng)
+        draws = here.draws._replace(seed=np.uint64(rng.integers(2**63)))
+        watch.begin(epoch)
+        for first in range(0, units, device.units_per_call):
+            last = min(first + device.units_per_call, units)
+            now = settings._replace(
+                rate=model._rate() * _rate_share((epoch + first / units) / epochs),
+                last_rate=model._rate() * _rate_share((epoch + last / units) / epochs),
             )
-            stats = self._call_kernel(span, draws, settings)
-            self._add(stats, shard=number, chunk=chunk)
-            self._report(lines_before + span.end)
-            self._maybe_stop()
-        self.position = replace(self.position, shard=number + 1, chunk=0)
+            call = KernelInput(here.tables, visit, draws, now, done=epoch * units + first)
+            watch.note(step(call, first, last, run.thread_count), last / units)
+        _check_divergence(model, here.tables, list(tables), data, epoch)
+        losses.append(watch.end())
+    device.get(here.tables, tuple(tables.values()))
+    ordered = {
+        name: table if "user" in name else table[data.row_of_item] for name, table in tables.items()
+    }
+    return Trained(ordered, data.user_ids, tuple(losses))
 
-    def _add(self, stats: StepStats, **reached: Any) -> None:
-        """Count what a call of the kernel did."""
-        at = self.position
-        pairs, loss, active = at.pairs + stats.pairs, at.loss + stats.loss, at.active + stats.active
-        self.position = replace(at, pairs=pairs, loss=loss, active=active, **reached)
+
+def _rate_share(done: float) -> float:
+    return max(1.0 - done, MIN_RATE_SHARE)
+
+
+def _categories(model: EmbeddingModel) -> Any:
+    """The category of each item of the catalogue at the model's level; UNKNOWN where the model has no level."""
+    category = model.catalog.category_of(model.category_level)
+    return np.full_like(category, UNKNOWN) if model.parameters.category_level is None else category
+
+
+def _initial_tables(model: EmbeddingModel, data: TrainingData, seed: int) -> dict[str, Table]:
+    """Users with fewer than `min_user_baskets` keep zeros: their sums of squares make Adagrad's steps vanish."""
+    users = 0 if data.user_ids is None else len(data.user_ids)
+    tables = model._new_tables(np.random.default_rng([seed, 0]), len(model.catalog), users)
+    least, dim = getattr(model.parameters, "min_user_baskets", 1), model.parameters.dim
+    if least > 1:
+        few = data.baskets_of_user < least
+        vector(tables["users"], dim)[few] = 0
+        tail(tables["users"], dim, SQUARES)[few] = FROZEN_SQUARES
+    return tables
+
+
+def _check_divergence(
+    model: EmbeddingModel, tables: tuple[Any, ...], names: list[str], data: TrainingData, epoch: int
+) -> None:
+    """Refuse tables that have run away; they may lie on a GPU."""
+    by_name = dict(zip(names, tables, strict=True))
+    for name, table in by_name.items():
+        vectors = vector(table, model.parameters.dim)
+        largest = max(float(vectors.max()), -float(vectors.min())) if len(table) else 0.0
+        if not largest < MAX_WEIGHT:
+            what = f"the vectors of {name} are too large (largest value {largest:g})"
+            raise _diverged(model, epoch, what)
+    log_variance = model._log_variances(by_name)
+    if log_variance is None:
+        return
+    bought = log_variance[: int((data.count_of_row > 0).sum())]  # rows are by frequency
+    share = float((bought >= np.float32(model._settings().high)).mean())
+    if share > MAX_SHARE_AT_BOUND or not math.isfinite(float(bought.sum())):
+        raise _diverged(
+            model,
+            epoch,
+            f"the log-variances of {share:.0%} of the items are at their upper bound",
+            hint="Lower `variance_learning_rate`.",
+        )
+
+
+def _diverged(
+    model: EmbeddingModel, epoch: int, what: str, hint: str | None = None
+) -> DivergedError:
+    return DivergedError(
+        f"model {model.name!r} diverged in epoch {epoch + 1}: {what}",
+        hint=hint or f"Lower `learning_rate` (it is {model.parameters.learning_rate:g}).",
+    )
+
+
+@dataclass
+class _Watch:
+    """Adds up what an epoch did, and reports it."""
+
+    model: EmbeddingModel
+    run: Run
+    epochs: int
+
+    def __post_init__(self) -> None:
+        self.started, self.reported_at = time.monotonic(), 0.0
+
+    def begin(self, epoch: int) -> None:
+        self.epoch, self.epoch_started = epoch, time.monotonic()
+        self.pairs, self.loss, self.active = 0, 0.0, 0
+
+    def note(self, stats: StepStats, share: float) -> None:
+        """Add a step, after which `share` of the epoch is done."""
         if not math.isfinite(stats.loss):
-            raise self._diverged("the loss is not a number")
+            raise _diverged(self.model, self.epoch, "the loss is not a number")
+        self.pairs += stats.pairs
+        self.loss += stats.loss
+        self.active += stats.active
+        if time.monotonic() - self.reported_at >= PROGRESS_SECONDS:
+            self._report(self.epoch, (self.epoch + share) / self.epochs)
 
-    def _call_kernel(self, span: Span, draws: Draws, settings: KernelSettings) -> StepStats:
-        data = KernelInput(self.kernel_tables, span.visit, draws, settings)
-        return self.kernel(data, span.first, span.last, self.run.thread_count)
-
-    # ---- an epoch by several processes
-
-    def _epoch_distributed(self, synchronizer: Synchronizer) -> None:
-        """Each process trains on its own shards; all synchronize after `sync_every` baskets, until all are done."""
-        self.epoch_started, self.pairs_before = time.monotonic(), self.position.pairs
-        last = {name: table.copy() for name, table in self.device_tables.items()}
-        pieces, done = self._pieces(synchronizer), 0
-        sent: list[int] = []
-        self.lines_done = 0
-        while True:
-            stats, lines = next(pieces, (StepStats(0, 0.0, 0), 0))
-            stop = self.run.stop is not None and self.run.stop()
-            busy, stopped, seen, pairs, loss, active = synchronizer.sum(
-                lines > 0, stop, lines, stats.pairs, stats.loss, stats.active
-            )
-            if stopped:
-                raise KeyboardInterrupt  # the checkpoint of the last epoch stays
-            if not busy:
-                break
-            done += int(seen)
-            self.lines_done = done
-            self._add(StepStats(int(pairs), loss, int(active)))
-            sent.append(self._synchronize(synchronizer, last))
-            self._report(done)
-        self._log_sent(sent)
-        self.device.download(self.tables)
-        synchronizer.check_equal(self.tables, f"after epoch {self.position.epoch + 1}")
-        self._end_epoch()
-
-    def _pieces(self, synchronizer: Synchronizer) -> Iterator[tuple[StepStats, int]]:
-        """Train on this process's shards, `sync_every` baskets at a time: (statistics of the step, lines)."""
-        group, epoch, every = synchronizer.group, self.position.epoch, synchronizer.interval(self.device.device)
-        for number, shard in _own_shards(self.shards, group.rank, group.size):
-            draws = self.visits.seeded(self.draws, self.seed, epoch, number)
-            for span in self.device.spans(shard, number, epoch, self.seed, 0):
-                for first in range(span.first, span.last, every):
-                    end = min(first + every, span.last)
-                    lines = self.device.count_lines(span, first, end)
-                    ahead = min(self.lines_done + group.size * lines, self.lines)  # the others train as many
-                    settings = self.settings._replace(rate=self._rate(self.lines_done), last_rate=self._rate(ahead))
-                    yield self._call_kernel(span._replace(first=first, last=end), draws, settings), lines
-
-    def _synchronize(self, synchronizer: Synchronizer, last: Mapping[str, Table]) -> int:
-        """Returns the bytes sent."""
-        dim = self.settings.dim
-        sent = sum(synchronizer.synchronize(table, last[name], dim) for name, table in self.device_tables.items())
-        for tables in (self.device_tables, last):
-            if (found := self.model._log_variances(tables)) is not None:
-                found[...] = found.clip(self.settings.low, self.settings.high)
-        return sent
-
-    def _log_sent(self, sent: Sequence[int]) -> None:
-        """Log how much the synchronizations of an epoch sent."""
-        if sent:
-            whole = sum(int(table.nbytes) for table in self.device_tables.values())
-            mean = sum(sent) / len(sent)
-            log.debug(
-                "synchronized %d times: %.3f MB sent per time, tables of %.3f MB", len(sent), mean / 1e6, whole / 1e6
-            )
-
-    def _rate(self, lines: int) -> float:
-        before = self.epochs_before
-        share = (before + self.position.epoch + lines / self.lines) / (before + self.epochs)
-        return float(self.parameters.learning_rate) * max(1.0 - share, MIN_RATE_SHARE)
-
-    def _end_epoch(self) -> None:
-        self._check_divergence()
-        position = self.position
-        if self.model.has_hinge_loss and position.epoch == 0 and position.pairs and not position.active:
+    def end(self) -> float:
+        """The mean loss per pair of the epoch."""
+        if self.model.has_hinge_loss and self.epoch == 0 and self.pairs and not self.active:
             why = "; with `reject_observed`, items bought with every other item have no negatives"
             log.warning(
                 "nothing was learned: no pair of the first epoch had an active negative%s",
-                why if self.parameters.reject_observed else "",
+                why if self.model.parameters.reject_observed else "",
             )
-        losses = (*position.losses, position.loss / max(position.pairs, 1))
-        validation = position.validation_losses
-        if self.validation is not None:
-            validation = (*validation, self._common_validation_loss(self.validation))
-        self._report(self.lines, validation=validation[-1] if validation else None, end=True)
-        self.position = CheckpointPosition(
-            position.epoch + 1, losses=losses, validation_losses=validation, seconds=position.seconds
-        )
-        self._save()
+        self._report(self.epoch + 1, (self.epoch + 1) / self.epochs)
+        return self.loss / max(self.pairs, 1)
 
-    def _common_validation_loss(self, validation: ValidationPairs) -> float:
-        """The first process's loss, in all processes."""
-        if self.synchronizer is None:
-            return self._validation_loss(validation)
-        return self.synchronizer.sum(self._validation_loss(validation) if self.synchronizer.is_main else 0.0)[0]
-
-    def _validation_loss(self, validation: ValidationPairs) -> float:
-        """Mean loss per pair on the validation baskets, with the same negatives every time."""
-        pairs, loss = 0, 0.0
-        settings = self.settings._replace(block=BLOCK, batch=0, rate=0.0, last_rate=0.0)
-        for number, shard in enumerate(validation):
-            visit = self.visits.arranged(shard, number, 0, self.seed)
-            draws = self.visits.seeded(self.draws, self.seed, -1, number)
-            stats = self._call_kernel(Span(visit, 0, len(visit.start), 0, shard.lines), draws, settings)
-            pairs, loss = pairs + stats.pairs, loss + stats.loss
-        return loss / max(pairs, 1)
-
-    def _stops_early(self) -> bool:
-        """Whether the validation loss has not fallen for `patience` epochs."""
-        found = self.position.validation_losses
-        if len(found) <= self.run.patience:
-            return False
-        over = min(found[-self.run.patience :]) >= min(found[: -self.run.patience])
-        if over:
-            log.info("stopping early: the validation loss has not fallen for %d epochs", self.run.patience)
-        return over
-
-    # ---- checks and progress
-
-    def _maybe_stop(self) -> None:
-        if self.run.stop is not None and self.run.stop():
-            self._save()
-            raise KeyboardInterrupt
-
-    def _check_divergence(self) -> None:
-        for name, table in self.device_tables.items():
-            largest = self.device.max_abs(table, self.settings.dim)
-            if not largest < MAX_WEIGHT:
-                raise self._diverged(f"the vectors of {name} are too large (largest value {largest:g})")
-        if (found := self.model._log_variances(self.device_tables)) is not None:
-            self._check_variance(self.device.to_host(found))
-
-    def _check_variance(self, log_variance: npt.NDArray[np.float32]) -> None:
-        bought = log_variance[self.visits.count_of_row > 0]
-        share = float((bought >= np.float32(self.settings.high)).mean())
-        if share > MAX_SHARE_AT_BOUND or not np.isfinite(bought).all():
-            raise self._diverged(
-                f"the log-variances of {share:.0%} of the items are at their upper bound",
-                hint="Lower `variance_learning_rate`.",
-            )
-
-    def _diverged(self, what: str, hint: str | None = None) -> DivergedError:
-        return DivergedError(
-            f"model {self.model.name!r} diverged in epoch {self.position.epoch + 1}: {what}",
-            hint=hint or f"Lower `learning_rate` (it is {self.parameters.learning_rate:g}).",
-        )
-
-    def _seconds(self) -> float:
-        return self.position.seconds + time.monotonic() - self.started
-
-    def _report(self, lines: int, validation: float | None = None, end: bool = False) -> None:
-        now = time.monotonic()
-        if self.run.progress is None or (now - self.reported_at < PROGRESS_SECONDS and not end):
+    def _report(self, epoch: int, done: float) -> None:
+        if self.run.progress is None:
             return
-        self.reported_at = now
-        position, epochs = self.position, self.epochs
-        share = (position.epoch + lines / self.lines) / epochs
-        seconds = self._seconds()
-        hinges = max(position.pairs * self.settings.negatives, 1)
-        validated = position.validation_losses[-1] if position.validation_losses else None
+        self.reported_at = now = time.monotonic()
+        hinges = max(self.pairs * self.model.parameters.negatives, 1)
         self.run.progress(
             Progress(
-                epoch=position.epoch + (1 if end else 0),
-                epochs=epochs,
-                done=share,
-                pairs=position.pairs,
-                pairs_per_second=(position.pairs - self.pairs_before) / max(now - self.epoch_started, 1e-9),
-                loss=position.loss / max(position.pairs, 1),
-                active=position.active / hinges if self.model.has_hinge_loss else None,
-                seconds=seconds,
-                seconds_left=seconds * (1 - share) / max(share, 1e-9),
-                validation_loss=validation if validation is not None else validated,
+                epoch=epoch,
+                epochs=self.epochs,
+                done=done,
+                pairs=self.pairs,
+                pairs_per_second=self.pairs / max(now - self.epoch_started, 1e-9),
+                loss=self.loss / max(self.pairs, 1),
+                active=self.active / hinges if self.model.has_hinge_loss else None,
+                seconds=now - self.started,
+                seconds_left=(now - self.started) * (1 - done) / max(done, 1e-9),
             )
         )
-
-
-def _own_shards(shards: Iterable[Baskets], rank: int, size: int) -> Iterator[tuple[int, Baskets]]:
-    """The shards of one process with their numbers; no others are read where the shards can be indexed."""
-    if isinstance(shards, Sequence):
-        yield from ((number, shards[number]) for number in range(rank, len(shards), size))
-    else:
-        yield from ((number, shard) for number, shard in enumerate(shards) if number % size == rank)
-
-
-def _hash(baskets: BasketStream) -> str:
-    """A hash of the shards' contents and boundaries: a position in a fit counts shards."""
-    return hashlib.sha256("|".join(shard.hash for shard in as_shards(baskets)).encode()).hexdigest()

@@ -23,11 +23,12 @@ class Triple2VecParameters(EmbeddingParameters):
     negative_exponent: float = with_default(EmbeddingParameters, "negative_exponent", 1.0)
     learning_rate: float = with_default(EmbeddingParameters, "learning_rate", 0.4)
     min_user_baskets: int = parameter(
-        2, "Users with fewer baskets have no vector: it would only describe the items of their one basket.", low=1
+        2,
+        "Users with fewer baskets have no vector: it would only describe the items of their one basket.",
+        low=1,
     )
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {**PAPER, "min_user_baskets": 1}}
-    legacy_defaults: ClassVar[Mapping[str, Any]] = {"min_user_baskets": 1}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -43,7 +44,9 @@ class Triple2Vec(EmbeddingModel):
     """
 
     name: ClassVar[str] = "triple2vec"
-    description: ClassVar[str] = "Cohesion of item, item and user by negative sampling; cosine of f + g."
+    description: ClassVar[str] = (
+        "Cohesion of item, item and user by negative sampling; cosine of f + g."
+    )
     kernel: ClassVar[str] = "triple2vec"
     lines_visited: ClassVar[int] = 3_500_000
     Parameters: ClassVar[type[ModelParameters]] = Triple2VecParameters
@@ -67,4 +70,6 @@ class Triple2Vec(EmbeddingModel):
         return {array: vector(tables[name], self.parameters.dim) for array, name in names.items()}
 
     def _set_arrays(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        super()._set_arrays({**arrays, "vectors": arrays["query_vectors"] + arrays["partner_vectors"]})
+        super()._set_arrays(
+            {**arrays, "vectors": arrays["query_vectors"] + arrays["partner_vectors"]}
+        )

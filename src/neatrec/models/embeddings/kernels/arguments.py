@@ -1,31 +1,27 @@
-"""What goes into a kernel: a shard, the source of negatives, the settings. The same for every device."""
+"""What a kernel is given: baskets, the source of negatives, settings. The same for every device."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.models.embeddings.kernels.layout import Table
-
 LONGEST = 256
-"""Query lines in one unit of work: longer baskets are cut, each piece seeing the partners beyond its ends."""
+"""Query lines in one unit of work: longer baskets are cut, and each piece sees the partners beyond its ends."""
 
 
-class Shard(NamedTuple):
-    """Baskets in the order of their visit, as kernels see them. A unit is a basket, or a piece of a long one."""
+class TrainingVisit(NamedTuple):
+    """Baskets as kernels see them. A unit is a basket, or a piece of a long one; units are visited in turn."""
 
     items: npt.NDArray[np.int32]
     """Row of the item of each line, shape (lines,)."""
     offsets: npt.NDArray[np.int64]
     """Where each basket starts and the last one ends, shape (baskets + 1,)."""
-    number: npt.NDArray[np.int64]
-    """The number of each basket, whatever the order of the visit: its draws are counted under it. Shape (baskets,)."""
     users: npt.NDArray[np.int32]
     """Row of the user of each basket, shape (baskets,); empty for models without users."""
     category: npt.NDArray[np.int32]
-    """Category of each item row, shape (items,): pairs of one category are no pairs; below 0 none is the same."""
+    """Category of each item row, shape (items,): pairs of one category are left out; below 0 none is the same."""
     basket: npt.NDArray[np.int32]
     """The basket of each unit, shape (units,)."""
     start: npt.NDArray[np.int64]
@@ -38,28 +34,30 @@ class Draws(NamedTuple):
     """Where negatives come from (see `draws`)."""
 
     seed: np.uint64
-    """Of this run, epoch and shard."""
+    """Of this fit and epoch."""
     alias: npt.NDArray[np.uint64]
     """Alias table over item rows, shape (items,)."""
     observed: npt.NDArray[np.uint64]
-    """Filter of item pairs ever bought together; empty: those are not refused."""
+    """Filter of item pairs ever bought together, which are refused; empty: they are not."""
     bought: npt.NDArray[np.uint64]
-    """Filter of (user, item) bought: those are refused for that user; empty: they are not."""
+    """Filter of (user, item) bought, refused for that user; empty: they are not."""
 
 
 class KernelSettings(NamedTuple):
-    """Numbers of a model, and of the present span of its training."""
+    """Numbers of a model, and of the present call."""
 
     dim: int
     window: int
     negatives: int
     shared: bool
     """Whether the positives of a query position share its negatives; otherwise each pair draws its own."""
+    adagrad: bool = True
+    """Row-wise Adagrad; otherwise plain gradient descent."""
     margin: float = 0.0
     logistic: bool = False
     """NEAT+bpr: -log sigmoid in place of 1 - sigmoid."""
     rate: float = 0.0
-    """Learning rate at the first unit of the span; it moves in a straight line to `last_rate`."""
+    """Learning rate at the first unit; it moves in a straight line to `last_rate`."""
     last_rate: float = 0.0
     variance_rate: float = 0.0
     """Learning rate of log-variances, as a multiple of `rate`."""
@@ -67,39 +65,27 @@ class KernelSettings(NamedTuple):
     """Smallest log-variance."""
     high: float = 0.0
     """Largest log-variance."""
-    block: int = 0
-    """Units whose gradients are taken at the same tables and then applied one by one, with row-wise Adagrad.
-
-    0: each unit for itself, in the quickest way there is.
-    """
-    batch: int = 0
-    """Above 0: synchronous mini-batches of this many pairs, plain gradient descent."""
-    average: bool = False
-    """Whether a mini-batch's gradient is the mean over its pairs rather than the sum."""
 
     def rate_at(self, unit: int, first: int, last: int) -> float:
         """The learning rate at a unit of the span `first` to `last`."""
         return self.rate + (self.last_rate - self.rate) * (unit - first) / (last - first)
 
-    @property
-    def learns(self) -> bool:
-        """Whether the tables change: at rate 0 a kernel only looks."""
-        return self.rate != 0 or self.last_rate != 0
-
 
 class KernelInput(NamedTuple):
     """What a kernel reads and, the tables, changes."""
 
-    tables: tuple[Table, ...]
-    shard: Shard
+    tables: tuple[Any, ...]
+    visit: TrainingVisit
     draws: Draws
     settings: KernelSettings
+    done: int = 0
+    """Units that the fit has visited before this call."""
     dims: tuple[int, ...] = ()
     """For compiled code: as long as a row's vector has registers, see `layout.chunks`."""
 
 
 class StepStats(NamedTuple):
-    """What a span did."""
+    """What a call did."""
 
     pairs: int
     """Directed positive pairs."""
@@ -109,10 +95,16 @@ class StepStats(NamedTuple):
     """Hinges (a pair and a negative) that were not flat; 0 for losses without hinges."""
 
 
+class Kernel(Protocol):
+    """Trains the tables on units `first` to `last` of a visit, in place."""
+
+    def __call__(self, data: KernelInput, first: int, last: int, threads: int) -> StepStats: ...
+
+
 def units_of(
     offsets: npt.NDArray[np.int64], longest: int = LONGEST
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The units of baskets: (basket, start, stop), each of shape (units,). Baskets of fewer than two lines have none.
+    """The units of baskets: (basket, start, stop), each of shape (units,). Baskets of one line have none.
 
     >>> basket, start, stop = units_of(np.array([0, 3, 4, 9]), longest=4)
     >>> basket.tolist(), start.tolist(), stop.tolist()
@@ -128,7 +120,7 @@ def units_of(
 
 
 def groups_of(settings: KernelSettings) -> int:
-    """Groups of negatives a line has: one that its partners share, or one for each place in the window.
+    """Groups of negatives of a line: one that its partners share, or one for each place in the window.
 
     Places are numbered 0 ... window - 1 for the lines after it, nearest first, then as many for the lines before it.
     """

@@ -34,7 +34,9 @@ def log_expected_likelihood(a: Gaussians, b: Gaussians) -> Array:
     """
     z = a.mean - b.mean
     variance = np.broadcast_to(np.exp(a.log_variance) + np.exp(b.log_variance), z.shape)
-    likelihood: Array = -0.5 * (np.log(variance) + np.log(2 * np.pi) + z * z / variance).sum(axis=-1)
+    likelihood: Array = -0.5 * (np.log(variance) + np.log(2 * np.pi) + z * z / variance).sum(
+        axis=-1
+    )
     return likelihood
 
 
@@ -67,12 +69,18 @@ def max_margin_gradients(
 ) -> tuple[Gaussians, Gaussians, Gaussians]:
     """The gradients of `max_margin` with respect to the query, the partners and the negatives."""
     active = hinges(query, partners, negatives, margin) > 0
-    near, far = active.sum(axis=1)[:, None], active.sum(axis=0)[:, None]  # how often each is in an active hinge
+    near, far = (
+        active.sum(axis=1)[:, None],
+        active.sum(axis=0)[:, None],
+    )  # how often each is in an active hinge
     query_near, partner = likelihood_gradients(query, partners)
     query_far, negative = likelihood_gradients(query, negatives)
     return (
         Gaussians(
-            *(((far * f).sum(axis=0) - (near * n).sum(axis=0)) for f, n in zip(query_far, query_near, strict=True))
+            *(
+                ((far * f).sum(axis=0) - (near * n).sum(axis=0))
+                for f, n in zip(query_far, query_near, strict=True)
+            )
         ),
         Gaussians(*(-near * part for part in partner)),
         Gaussians(*(far * part for part in negative)),
@@ -85,7 +93,9 @@ def skip_gram(query: Array, partners: Array, negatives: Array) -> float:
     return float(np.logaddexp(0, -near).sum() + len(partners) * np.logaddexp(0, far).sum())
 
 
-def skip_gram_gradients(query: Array, partners: Array, negatives: Array) -> tuple[Array, Array, Array]:
+def skip_gram_gradients(
+    query: Array, partners: Array, negatives: Array
+) -> tuple[Array, Array, Array]:
     """The gradients of `skip_gram` with respect to the query, the partners and the negatives."""
     near = sigmoid(partners @ query) - 1  # (partners,)
     far = len(partners) * sigmoid(negatives @ query)  # (negatives,)

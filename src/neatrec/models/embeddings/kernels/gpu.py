@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any
 
 from neatrec.errors import MissingDependencyError, NeatrecError, ResourceError
 
-INSTALL = "Install neatrec[gpu] (CUDA 13) or neatrec[gpu12] (CUDA 12), or use device cpu."
+INSTALL = "Install neatrec[gpu], or use device cpu."
 DRIVER = "Install or update the NVIDIA driver (580 or later for CUDA 13, 525 or later for CUDA 12), or use device cpu."
 
 
@@ -25,31 +25,19 @@ def cupy() -> Any:
         ) from error
     try:
         count = found.cuda.runtime.getDeviceCount()
-    except (RuntimeError, ImportError, OSError) as error:  # CuPy imports without a driver: the error comes on use
-        raise MissingDependencyError(f"device 'gpu' needs a GPU and its driver ({error})", hint=DRIVER) from error
+    except (
+        RuntimeError,
+        ImportError,
+        OSError,
+    ) as error:  # CuPy imports without a driver: the error comes on use
+        raise MissingDependencyError(
+            f"device 'gpu' needs a GPU and its driver ({error})", hint=DRIVER
+        ) from error
     if not count:
-        raise MissingDependencyError("device 'gpu' needs a GPU, and there is none", hint="Use device cpu.")
+        raise MissingDependencyError(
+            "device 'gpu' needs a GPU, and there is none", hint="Use device cpu."
+        )
     return found
-
-
-class SelectedGpu(NamedTuple):
-    """The GPU that a process works on."""
-
-    number: int
-    of: int
-    """How many there are."""
-
-
-@contextmanager
-def select_gpu(place: int) -> Iterator[SelectedGpu | None]:
-    """Within the block the GPU numbered `place` is worked on, counted round where there are fewer; None without any."""
-    if unavailable_reason() is not None:
-        yield None
-        return
-    cp = cupy()
-    gpus = cp.cuda.runtime.getDeviceCount()
-    with cp.cuda.Device(place % gpus):
-        yield SelectedGpu(place % gpus, gpus)
 
 
 def unavailable_reason() -> str | None:
@@ -63,7 +51,9 @@ def unavailable_reason() -> str | None:
 
 def source_of(name: str) -> str:
     """A CUDA source of the package."""
-    return files("neatrec.models.embeddings.kernels").joinpath("cuda", f"{name}.cu").read_text("utf-8")
+    return (
+        files("neatrec.models.embeddings.kernels").joinpath("cuda", f"{name}.cu").read_text("utf-8")
+    )
 
 
 @cache
@@ -76,9 +66,12 @@ def compiled_module(sources: tuple[str, ...], options: tuple[str, ...]) -> Any:
         module.compile()
     except (ImportError, OSError, RuntimeError) as error:
         if isinstance(error, cp.cuda.compiler.CompileException):
-            raise NeatrecError(f"the GPU kernels {', '.join(sources)} do not compile: {error}") from error
+            raise NeatrecError(
+                f"the GPU kernels {', '.join(sources)} do not compile: {error}"
+            ) from error
         raise MissingDependencyError(
-            f"device 'gpu' needs CUDA's compiler (NVRTC), which does not answer ({error})", hint=INSTALL
+            f"device 'gpu' needs CUDA's compiler (NVRTC), which does not answer ({error})",
+            hint=INSTALL,
         ) from error
     return module
 
@@ -91,25 +84,17 @@ def sized(count: float) -> str:
     return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
 
 
-def require_memory(needed: int, what: str) -> None:
-    """Refuse what cannot fit on the GPU, with the size it needs."""
-    cp = cupy()
-    free = cp.cuda.runtime.memGetInfo()[0] + cp.get_default_memory_pool().free_bytes()
-    if needed > free:
-        raise out_of_memory(needed, what, free)
-
-
 @contextmanager
 def memory_for(needed: int, what: str) -> Iterator[None]:
-    """Within the block a GPU whose memory is full is reported with what was to lie there and its size in bytes."""
+    """Refuse what cannot fit on the GPU, before the block or in it, with its size in bytes."""
     cp = cupy()
+    free = cp.cuda.runtime.memGetInfo()[0] + cp.get_default_memory_pool().free_bytes()
     try:
+        if needed > free:
+            raise cp.cuda.memory.OutOfMemoryError(needed, free, free)
         yield
     except cp.cuda.memory.OutOfMemoryError as error:
-        raise out_of_memory(needed, what) from error
-
-
-def out_of_memory(needed: int, what: str, free: int | None = None) -> ResourceError:
-    """The one sentence about GPU memory."""
-    has = f", {sized(free)} are free" if free is not None else ""
-    return ResourceError(f"{what} needs {sized(needed)} of GPU memory{has}", hint="Use a smaller `dim`, or device cpu.")
+        raise ResourceError(
+            f"{what} needs {sized(needed)} of GPU memory, {sized(free)} are free",
+            hint="Use a smaller `dim`, or device cpu.",
+        ) from error

@@ -1,8 +1,7 @@
 """The kernels on a GPU: same names and arguments as on the CPU, `reference` says what is computed.
 
 Units are worked on at the same time by thousands of warps that do not wait for each other: what a warp reads may lack
-changes that others are about to make. Tables, shards and draws may lie in the memory of the GPU already (`gpu_feed`);
-those that do not are copied there, and tables back.
+changes that others are about to make. The arrays of a fit lie on the GPU from its start to its end (`GpuDevice.put`).
 """
 
 from __future__ import annotations
@@ -12,66 +11,87 @@ from typing import Any
 
 import numpy as np
 
-from neatrec.models.embeddings.kernels.arguments import Draws, KernelInput, KernelSettings, Shard, StepStats
-from neatrec.models.embeddings.kernels.gpu import compiled_module, cupy, memory_for, require_memory
+from neatrec.models.embeddings.kernels.arguments import (
+    Draws,
+    KernelInput,
+    KernelSettings,
+    StepStats,
+    TrainingVisit,
+)
+from neatrec.models.embeddings.kernels.gpu import compiled_module, cupy, memory_for
 from neatrec.models.embeddings.kernels.gpu_launch import (
     SOURCES,
     GpuProperties,
     launch_config,
     launches,
     max_warps,
-    refusal,
 )
-from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, Table, width
+from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, width
 
 POINTERS = (
-    *("table_0", "table_1", "table_2", "items", "offsets", "number", "users", "category", "basket", "start", "stop"),
+    *("table_0", "table_1", "table_2"),
+    *("items", "offsets", "users", "category", "basket", "start", "stop"),
     *("alias", "observed", "bought", "next", "pairs", "loss"),
 )
-WHOLE = ("seed", "first", "last", "alias_size", "observed_size", "bought_size", "user_rows")
+WHOLE = (
+    *("seed", "first", "last", "alias_size", "observed_size", "bought_size"),
+    *("user_rows", "logistic"),
+)
 REAL = ("rate", "last_rate", "variance_rate", "margin", "low", "high")
-FLAGS = ("logistic", "learns")
 CALL = np.dtype(
     [(name, np.uint64) for name in POINTERS]
     + [(name, np.uint64 if name == "seed" else np.int64) for name in WHOLE]
     + [(name, np.float32) for name in REAL]
-    + [(name, np.int32) for name in FLAGS]
 )
 """The argument of a kernel: struct Call of cuda/common.cu."""
 
 
-class GpuTables(tuple[Any, ...]):
-    """Tables in the memory of the GPU; `done` counts the units they have been trained on in this fit."""
+class GpuDevice:
+    """The arrays of a fit, in the memory of the GPU."""
 
-    done: int = 0
+    units_per_call = 2**62  # a launch takes about a tenth of a second
+
+    def put(self, data: KernelInput) -> KernelInput:
+        """The arrays of a fit, where the kernel reads them."""
+        arrays = (*data.tables, *data.visit, *data.draws[1:])
+        # shuffling takes a key and a place for each unit, and each unit and line a second time
+        shuffled = 36 * len(data.visit.start) + data.visit.items.nbytes
+        with memory_for(sum(array.nbytes for array in arrays) + shuffled, "training"):
+            cp = cupy()
+            there = [cp.asarray(np.ascontiguousarray(array)) for array in arrays]
+        cut, tables = len(data.tables), len(data.tables) + len(data.visit)
+        return data._replace(
+            tables=tuple(there[:cut]),
+            visit=TrainingVisit(*there[cut:tables]),
+            draws=Draws(data.draws.seed, *there[tables:]),
+        )
+
+    def shuffled(
+        self, visit: TrainingVisit, ordered: bool, rng: np.random.Generator
+    ) -> TrainingVisit:
+        """Units in a random order, and lines within baskets where their order means nothing."""
+        cp, module = cupy(), compiled_module(("visits",), ())
+        seed, units = np.uint64(rng.integers(2**63)), len(visit.start)
+        with memory_for(36 * units + visit.items.nbytes, "a random order of the baskets"):
+            keys, items = cp.empty(units, dtype=np.uint64), visit.items
+            _for_each(module.get_function("sort_keys"), units, (keys, np.int64(units), seed))
+            order = cp.argsort(keys)
+            if not ordered:
+                items, count = items.copy(), len(visit.offsets) - 1
+                arguments = (items, visit.offsets, np.int64(count), seed)
+                _for_each(module.get_function("shuffle_lines"), count, arguments)
+            basket, start, stop = (part[order] for part in (visit.basket, visit.start, visit.stop))
+        return visit._replace(items=items, basket=basket, start=start, stop=stop)
+
+    def get(self, tables: tuple[Any, ...], out: tuple[Any, ...]) -> None:
+        """Copy trained tables into `out`."""
+        for there, here in zip(tables, out, strict=True):
+            here[:] = there.get()
 
 
-def to_gpu(tables: tuple[Table, ...]) -> GpuTables:
-    """Tables copied to the GPU."""
-    cp = cupy()
-    needed = sum(table.nbytes for table in tables)
-    require_memory(needed, "the model")
-    with memory_for(needed, "the model"):
-        return GpuTables(cp.asarray(np.ascontiguousarray(table)) for table in tables)
-
-
-def from_gpu(source: GpuTables, tables: tuple[Table, ...]) -> None:
-    """Tables copied back."""
-    for there, here in zip(source, tables, strict=True):
-        here[:] = there.get()
-
-
-def largest(table: Any, dim: int) -> float:
-    """The largest absolute number in the vectors of a table on the GPU, NaN where one is NaN; needs no memory there."""
-    cp = cupy()
-    bits = cp.zeros(1, dtype=np.uint32)
-    function = compiled_module(("visits",), ()).get_function("largest")
-    function(
-        (8 * gpu_properties().multiprocessors,),
-        (256,),
-        (table, np.int64(len(table)), np.int32(table.shape[1]), np.int32(dim), bits),
-    )
-    return float(bits.get().view(np.float32)[0])
+def _for_each(function: Any, count: int, arguments: tuple[Any, ...]) -> None:
+    if count:
+        function((-(-count // 256),), (256,), arguments)
 
 
 @cache
@@ -99,81 +119,51 @@ def prepare(name: str, settings: KernelSettings) -> None:
     _function(name, config.options(name, settings), config.shared_memory)
 
 
-def run(name: str, data: KernelInput, first: int, last: int, threads: int = 1) -> StepStats:
+def train(name: str, data: KernelInput, first: int, last: int, threads: int = 1) -> StepStats:
     """Train on units `first` to `last`; the GPU has threads of its own."""
-    settings, tables = data.settings, data.tables
-    refused = refusal(settings, bool(settings.block) and settings.learns)
-    if refused is not None:
-        raise refused
-    if first == last:
-        return StepStats(0, 0.0, 0)
-    resident = tables if isinstance(tables, GpuTables) else to_gpu(tables)
-    stats = _launch(name, data._replace(tables=resident), first, last)
-    if resident is not tables:
-        from_gpu(resident, tables)
-    return stats
-
-
-def draws_to_gpu(draws: Draws) -> Draws:
-    """The draws with their tables copied to the GPU."""
-    cp = cupy()
-    with memory_for(sum(array.nbytes for array in draws[1:]), "what negatives are drawn from"):
-        return Draws(draws.seed, *(cp.asarray(array) for array in draws[1:]))
-
-
-def _launch(name: str, data: KernelInput, first: int, last: int) -> StepStats:
-    tables: Any = data.tables
-    shard, draws, settings = data.shard, data.draws, data.settings
+    cp, tables, settings = cupy(), data.tables, data.settings
     config = launch_config(name, settings, gpu_properties())
-    cp = cupy()
     function = _function(name, config.options(name, settings), config.shared_memory)
-    needed = sum(array.nbytes for array in shard)
-    with memory_for(needed, "this shard"):
-        arrays = _arrays(cp, tables, shard, draws)
-    parts = list(launches(first, last, tables.done, max_warps(gpu_properties(), config, len(tables[0]))))
-    counters = cp.zeros(len(parts) + 3, dtype=np.uint64)  # next unit of each launch; pairs, active hinges, loss
-    call = _call(arrays, tables, settings, counters, len(parts), draws)
+    most = max_warps(gpu_properties(), config, len(tables[0]))
+    parts = list(launches(first, last, data.done, most))
+    # the next unit of each launch; pairs, active hinges, loss
+    counters = cp.zeros(len(parts) + 3, dtype=np.uint64)
+    call = _call(data, counters, len(parts))
     for number, (start, end, warps) in enumerate(parts):
         call["next"] = counters.data.ptr + 8 * number
         call["first"], call["last"] = start, end
         call["rate"] = settings.rate_at(start, first, last)
         call["last_rate"] = settings.rate_at(end, first, last)
         blocks = min(-(-warps // config.warps), -(-(end - start) // config.warps))
-        threads = 32 * min(warps, config.warps)
-        function((blocks,), (threads,), (call[()],), shared_mem=config.shared_memory)
-    if settings.learns:
-        tables.done += last - first
-        if settings.low < settings.high:
-            column = tables[0][:, width(settings.dim) + LOG_VARIANCE]
-            with memory_for(needed, "this shard"):  # several warps may each have moved a log-variance up to its bound
-                column[:] = cp.clip(column, settings.low, settings.high)
+        threads_of_block = 32 * min(warps, config.warps)
+        function((blocks,), (threads_of_block,), (call[()],), shared_mem=config.shared_memory)
+    if settings.low < settings.high:
+        # several warps may each have moved a log-variance up to its bound
+        column = tables[0][:, width(settings.dim) + LOG_VARIANCE]
+        with memory_for(column.nbytes, "the log-variances"):
+            cp.clip(column, settings.low, settings.high, out=column)
     seen = counters[len(parts) :].get()
     return StepStats(int(seen[0]), float(seen[2:3].view(np.float64)[0]), int(seen[1]))
 
 
-def _arrays(cp: Any, tables: GpuTables, shard: Shard, draws: Draws) -> dict[str, Any]:
-    """Everything a call points to, on the GPU."""
-    named = {f"table_{n}": table for n, table in enumerate(tables)}
-    here = {**shard._asdict(), "alias": draws.alias, "observed": draws.observed, "bought": draws.bought}
-    return {**named, **{name: cp.asarray(array) for name, array in here.items()}}
-
-
-def _call(
-    arrays: dict[str, Any], tables: GpuTables, settings: KernelSettings, counters: Any, parts: int, draws: Draws
-) -> np.ndarray[Any, np.dtype[np.void]]:
+def _call(data: KernelInput, counters: Any, parts: int) -> np.ndarray[Any, np.dtype[np.void]]:
+    """The argument of the launches, except what differs between them."""
     call = np.zeros((), dtype=CALL)
-    for name, array in arrays.items():
+    draws, settings = data.draws._asdict(), data.settings
+    call["seed"] = draws.pop("seed")
+    named = {f"table_{n}": table for n, table in enumerate(data.tables)}
+    for name, array in {**named, **data.visit._asdict(), **draws}.items():
         call[name] = array.data.ptr if array.size else 0
+    for name, array in draws.items():
+        call[f"{name}_size"] = array.size
     call["pairs"] = counters.data.ptr + 8 * parts
     call["loss"] = counters.data.ptr + 8 * (parts + 2)
-    call["seed"] = draws.seed
-    for name in ("alias", "observed", "bought"):
-        call[f"{name}_size"] = arrays[name].size
-    call["user_rows"] = len(tables[-1])
+    call["user_rows"] = len(data.tables[-1])
     for name in ("variance_rate", "margin", "low", "high", "logistic"):
         call[name] = getattr(settings, name)
-    call["learns"] = settings.learns
     return call
 
 
-neat, neat_bpr, item2vec, triple2vec = (partial(run, name) for name in ("neat", "neat_bpr", "item2vec", "triple2vec"))
+neat, neat_bpr, item2vec, triple2vec = (
+    partial(train, name) for name in ("neat", "neat_bpr", "item2vec", "triple2vec")
+)

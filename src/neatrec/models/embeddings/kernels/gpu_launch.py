@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from neatrec.errors import ParameterError, must_be
+from neatrec.errors import must_be
 from neatrec.models.embeddings.kernels.arguments import KernelSettings, groups_of
 
 SOURCES = {
@@ -109,7 +109,11 @@ def launch_config(name: str, settings: KernelSettings, gpu: GpuProperties) -> La
         return min(gpu.shared_memory // (warps * workspace + RESERVED), by_registers // warps)
 
     warps = max((8, 4, 2), key=lambda n: (n * blocks(n), n))
-    return LaunchConfig(warps, blocks(warps), workspace) if blocks(warps) else LaunchConfig(1, 1, workspace)
+    return (
+        LaunchConfig(warps, blocks(warps), workspace)
+        if blocks(warps)
+        else LaunchConfig(1, 1, workspace)
+    )
 
 
 def max_warps(gpu: GpuProperties, shape: LaunchConfig, items: int) -> int:
@@ -124,18 +128,27 @@ def max_warps(gpu: GpuProperties, shape: LaunchConfig, items: int) -> int:
     return min(gpu.multiprocessors * shape.blocks * shape.warps, max(1, items // ITEMS_PER_WARP))
 
 
-def refusal(settings: KernelSettings, reproducible: bool) -> ParameterError | None:
-    """What was asked for and cannot be had on a GPU, as the error that says so."""
-    hint = "Use device cpu."
-    if reproducible:
-        return must_be("reproducible", "false on device gpu, where sums come in any order", True, hint=hint)
-    if settings.batch:
-        return must_be("optimizer", "adagrad on device gpu: mini-batches run on the CPU", "sgd", hint=hint)
-    if settings.window > MAX_WINDOW:
-        return must_be("window", f"at most {MAX_WINDOW} on device gpu", settings.window, hint=hint)
-    if settings.negatives > MAX_NEGATIVES:
-        return must_be("negatives", f"at most {MAX_NEGATIVES} on device gpu", settings.negatives, hint=hint)
-    return None
+def refuse(settings: KernelSettings, reproducible: bool) -> None:
+    """Refuse what was asked for and cannot be had on a GPU."""
+    cases = (
+        ("reproducible", reproducible, "false on device gpu, where sums come in any order", True),
+        ("optimizer", not settings.adagrad, "adagrad on device gpu", "sgd"),
+        (
+            "window",
+            settings.window > MAX_WINDOW,
+            f"at most {MAX_WINDOW} on device gpu",
+            settings.window,
+        ),
+        (
+            "negatives",
+            settings.negatives > MAX_NEGATIVES,
+            f"at most {MAX_NEGATIVES} on device gpu",
+            settings.negatives,
+        ),
+    )
+    for argument, refused, wanted, found in cases:
+        if refused:
+            raise must_be(argument, wanted, found, hint="Use device cpu.")
 
 
 def launches(first: int, last: int, done: int, max_warps: int) -> Iterator[tuple[int, int, int]]:

@@ -12,15 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 LANES = 8
-"""Floats in one vector register of every processor of the last ten years; vectors are padded to a multiple of it."""
-LOG_VARIANCE = 0
-"""Place in the tail: the log-variance of a spherical Gaussian."""
-SQUARES = 1
-"""Place in the tail: the sum, over past gradients of the vector, of their mean square."""
-VARIANCE_SQUARES = 2
-"""Place in the tail: the same for the log-variance."""
-VISITOR = 3
-"""Place in the tail: the last unit that pushed the row, so that a second push in one unit is noticed."""
+"""Floats of a vector register; vectors are padded to a multiple of it."""
+LOG_VARIANCE, SQUARES, VARIANCE_SQUARES = 0, 1, 2
+"""Places in the tail: the log-variance of a spherical Gaussian; the sum, over past gradients, of the mean square of the
+vector's part; the same of the log-variance's."""
 CACHE_LINE = 16  # floats
 
 Table = npt.NDArray[np.float32]
@@ -53,13 +48,10 @@ def tail(table: Table, dim: int, place: int) -> Table:
     return table[:, width(dim) + place]
 
 
-def chunks(count: int) -> tuple[int, ...]:
-    """A tuple as long as the vector registers that hold `count` floats.
-
-    Compiled code reads the length from the tuple's type: each width gets loops of its own, and no number is baked in
-    that a cached kernel could keep by mistake.
+def chunks(dim: int) -> tuple[int, ...]:
+    """A tuple as long as the vector registers of a row: compiled code reads the length from its type.
 
     >>> len(chunks(100)), len(chunks(5))
     (13, 1)
     """
-    return (0,) * (width(count) // LANES)
+    return (0,) * (width(dim) // LANES)

@@ -1,15 +1,9 @@
 """What the kernels mean: the same names and arguments, in plain NumPy, one step after the other.
 
 Every line of a unit (a basket) is a query in turn; its partners are the lines within the window that are of another
-category; its negatives are drawn, never from the unit itself (`groups`). Gradients (`formulas`) make a list of
-changes, each a row and a way down, which are then applied one by one:
-
-- `settings.block` = n: the gradients of n units are taken at the same tables, then applied; row-wise Adagrad;
-- `settings.block` = 0: n = 1, except that the quick kernels push a negative that was drawn twice in one unit the second
-  time from where the first push left it;
-- `settings.batch` = n: the gradients of n pairs are taken at the same tables, added up and applied; plain descent.
-
-At rate 0 a kernel only looks: nothing changes, not even the sums of squares. One thread is all it has.
+category; its negatives are drawn, never from the unit itself (`groups`). Gradients (`formulas`) are taken at the tables
+as they are before the unit and make a list of changes, each a row and a way down, which are then applied one by one.
+(The compiled kernels apply those of negatives at once: it is the same unless a negative is drawn twice in one unit.)
 """
 
 from __future__ import annotations
@@ -22,10 +16,23 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.models.embeddings.kernels import formulas
-from neatrec.models.embeddings.kernels.arguments import Draws, KernelInput, KernelSettings, Shard, StepStats, groups_of
+from neatrec.models.embeddings.kernels.arguments import (
+    Draws,
+    KernelInput,
+    KernelSettings,
+    StepStats,
+    TrainingVisit,
+    groups_of,
+)
 from neatrec.models.embeddings.kernels.draws import TRIES, Words
 from neatrec.models.embeddings.kernels.formulas import Gaussians, Triple
-from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, SQUARES, VARIANCE_SQUARES, Table, width
+from neatrec.models.embeddings.kernels.layout import (
+    LOG_VARIANCE,
+    SQUARES,
+    VARIANCE_SQUARES,
+    Table,
+    width,
+)
 
 Array = npt.NDArray[np.float64]
 Tables = tuple[Table, ...]
@@ -89,42 +96,58 @@ def holds(words: Words, a: int, b: int) -> bool:
     return int(words[((bits >> 32) * len(words)) >> 32]) & mask == mask
 
 
-def groups(data: KernelInput, unit: int, pairs: range | None = None) -> Iterator[Group]:
-    """The groups of a unit that have partners; with `pairs` only those whose pair's number is in the range."""
-    shard, draws, settings, users = data.shard, data.draws, data.settings, len(data.tables[-1])
-    basket, start, stop = int(shard.basket[unit]), int(shard.start[unit]), int(shard.stop[unit])
-    begin, end = int(shard.offsets[basket]), int(shard.offsets[basket + 1])
-    key = basket_key(int(draws.seed), int(shard.number[basket]))
-    inside = {int(row) for row in shard.items[max(begin, start - settings.window) : min(end, stop + settings.window)]}
-    user = int(shard.users[basket]) if len(shard.users) else -1
-    several, seen = groups_of(settings), 0
+def groups(data: KernelInput, unit: int) -> Iterator[Group]:
+    """The groups of a unit that have partners."""
+    visit, draws, settings, users = data.visit, data.draws, data.settings, len(data.tables[-1])
+    basket, start, stop = int(visit.basket[unit]), int(visit.start[unit]), int(visit.stop[unit])
+    begin, end = int(visit.offsets[basket]), int(visit.offsets[basket + 1])
+    key = basket_key(int(draws.seed), basket)
+    inside = {
+        int(row)
+        for row in visit.items[
+            max(begin, start - settings.window) : min(end, stop + settings.window)
+        ]
+    }
+    user = int(visit.users[basket]) if len(visit.users) else -1
+    several = groups_of(settings)
     for line in range(start, stop):
-        query = int(shard.items[line])
-        near = [*range(line + 1, line + 1 + settings.window), *range(line - 1, line - 1 - settings.window, -1)]
+        query = int(visit.items[line])
+        near = [
+            *range(line + 1, line + 1 + settings.window),
+            *range(line - 1, line - 1 - settings.window, -1),
+        ]
         for g in range(several):
             places = near if settings.shared else [near[g]]
-            partner_lines = [j for j in places if begin <= j < end and _is_pair(shard, query, int(shard.items[j]))]
+            partner_lines = [
+                j
+                for j in places
+                if begin <= j < end and _is_pair(visit, query, int(visit.items[j]))
+            ]
             if not partner_lines:
                 continue
-            seen += len(partner_lines)
-            if pairs is not None and seen - 1 not in pairs:
-                continue
             draw = partial(_drawn, (line - begin) * several + g, settings.negatives)
-            pick, refused = partial(picked, alias=draws.alias), partial(_refused, draws, inside, query, user)
+            pick, refused = (
+                partial(picked, alias=draws.alias),
+                partial(_refused, draws, inside, query, user),
+            )
             yield Group(
                 line,
                 query,
                 partner_lines,
-                [int(shard.items[j]) for j in partner_lines],
+                [int(visit.items[j]) for j in partner_lines],
                 draw(key, pick, refused),
                 draw(mixed((key + QUERIES) & WORD), pick, refused),
-                draw(mixed((key + USERS) & WORD), lambda bits: ((bits >> 32) * users) >> 32, partial(int.__eq__, user)),
+                draw(
+                    mixed((key + USERS) & WORD),
+                    lambda bits: ((bits >> 32) * users) >> 32,
+                    partial(int.__eq__, user),
+                ),
                 user,
             )
 
 
-def _is_pair(shard: Shard, query: int, partner: int) -> bool:
-    same = shard.category[query] >= 0 and shard.category[query] == shard.category[partner]
+def _is_pair(visit: TrainingVisit, query: int, partner: int) -> bool:
+    same = visit.category[query] >= 0 and visit.category[query] == visit.category[partner]
     return query != partner and not same
 
 
@@ -133,7 +156,11 @@ def _refused(draws: Draws, inside: set[int], query: int, user: int, row: int) ->
 
 
 def _drawn(
-    number: int, negatives: int, key: int, pick: Callable[[int], int], refused: Callable[[int], bool]
+    number: int,
+    negatives: int,
+    key: int,
+    pick: Callable[[int], int],
+    refused: Callable[[int], bool],
 ) -> list[int]:
     """The negatives of group `number` under `key`: each the first of some tries that is not refused."""
     out = []
@@ -211,7 +238,9 @@ def _hinges(table: Table, group: Group, settings: KernelSettings) -> Hinges:
     query = Gaussians(alone.mean[0], alone.log_variance[0])
     heights = formulas.hinges(query, partners, negatives, settings.margin)  # (partners, negatives)
     gradients = formulas.max_margin_gradients(query, partners, negatives, settings.margin)
-    stats = StepStats(len(group.partners), float(np.maximum(heights, 0).sum()), int((heights > 0).sum()))
+    stats = StepStats(
+        len(group.partners), float(np.maximum(heights, 0).sum()), int((heights > 0).sum())
+    )
     query, partners, negatives = (Gaussians(-g.mean, -g.log_variance) for g in gradients)
     return Hinges(query, partners, negatives, (heights > 0).sum(axis=0), stats)
 
@@ -232,10 +261,15 @@ def _pulled(group: Group, found: Hinges) -> list[tuple[int, Change]]:
     return [(group.line, query), *_of_partners(group, 0, found.partners.mean, spreads)]
 
 
-def _of_partners(group: Group, table: int, vectors: Array, spreads: list[Array]) -> list[tuple[int, Change]]:
+def _of_partners(
+    group: Group, table: int, vectors: Array, spreads: list[Array]
+) -> list[tuple[int, Change]]:
     """The changes of a group's partners in a table; `spreads` is empty where they have no log-variance."""
     places = enumerate(zip(group.partner_lines, group.partners, strict=True))
-    return [(line, Change(table, row, vectors[n], spreads[n] if spreads else NOTHING)) for n, (line, row) in places]
+    return [
+        (line, Change(table, row, vectors[n], spreads[n] if spreads else NOTHING))
+        for n, (line, row) in places
+    ]
 
 
 def _neat_bpr(tables: Tables, group: Group, settings: KernelSettings) -> GroupGradients:
@@ -243,14 +277,21 @@ def _neat_bpr(tables: Tables, group: Group, settings: KernelSettings) -> GroupGr
     found, dim, logistic = _hinges(tables[0], group, settings), settings.dim, settings.logistic
     user = _vector(tables[1], group.user, dim)
     query, partners = _vector(tables[0], group.query, dim), _vectors(tables[0], group.partners, dim)
-    worse, other = _vectors(tables[0], group.negatives, dim), _vectors(tables[0], group.other_queries, dim)
-    a = formulas.ranking_weight(user, partners[:, None], worse[None], logistic)  # (partners, negatives)
+    worse, other = (
+        _vectors(tables[0], group.negatives, dim),
+        _vectors(tables[0], group.other_queries, dim),
+    )
+    a = formulas.ranking_weight(
+        user, partners[:, None], worse[None], logistic
+    )  # (partners, negatives)
     b = len(partners) * formulas.ranking_weight(user, query, other, logistic)  # (other queries,)
     loss = formulas.ranking(user, partners[:, None], worse[None], logistic).sum()
     loss += len(partners) * formulas.ranking(user, query, other, logistic).sum()
     flat = np.zeros_like(found.query.log_variance)
     changes = [
-        Change(0, row, found.negatives.mean[k] - a[:, k].sum() * user, found.negatives.log_variance[k])
+        Change(
+            0, row, found.negatives.mean[k] - a[:, k].sum() * user, found.negatives.log_variance[k]
+        )
         for k, row in enumerate(group.negatives)
     ]
     changes += [Change(0, row, -b[k] * user, flat) for k, row in enumerate(group.other_queries)]
@@ -264,11 +305,19 @@ def _neat_bpr(tables: Tables, group: Group, settings: KernelSettings) -> GroupGr
 def _item2vec(tables: Tables, group: Group, settings: KernelSettings) -> GroupGradients:
     dim = settings.dim
     query = _vector(tables[0], group.query, dim)
-    partners, negatives = _vectors(tables[1], group.partners, dim), _vectors(tables[1], group.negatives, dim)
+    partners, negatives = (
+        _vectors(tables[1], group.partners, dim),
+        _vectors(tables[1], group.negatives, dim),
+    )
     by_query, by_partners, by_negatives = formulas.skip_gram_gradients(query, partners, negatives)
     changes = [Change(1, row, -by_negatives[k]) for k, row in enumerate(group.negatives)]
-    lines = [(group.line, Change(0, group.query, -by_query)), *_of_partners(group, 1, -by_partners, [])]
-    return GroupGradients(changes, lines, StepStats(len(partners), formulas.skip_gram(query, partners, negatives), 0))
+    lines = [
+        (group.line, Change(0, group.query, -by_query)),
+        *_of_partners(group, 1, -by_partners, []),
+    ]
+    return GroupGradients(
+        changes, lines, StepStats(len(partners), formulas.skip_gram(query, partners, negatives), 0)
+    )
 
 
 def _triple2vec(tables: Tables, group: Group, settings: KernelSettings) -> GroupGradients:
@@ -286,49 +335,43 @@ def _triple2vec(tables: Tables, group: Group, settings: KernelSettings) -> Group
     changes += [Change(0, row, -by.other_queries[k]) for k, row in enumerate(group.other_queries)]
     changes += [Change(2, row, -by.other_users[k]) for k, row in enumerate(group.other_users)]
     changes.append(Change(2, group.user, -by.user))
-    lines = [(group.line, Change(0, group.query, -by.query)), *_of_partners(group, 1, -by.partners, [])]
-    return GroupGradients(changes, lines, StepStats(len(group.partners), formulas.triplets(triple), 0))
+    lines = [
+        (group.line, Change(0, group.query, -by.query)),
+        *_of_partners(group, 1, -by.partners, []),
+    ]
+    return GroupGradients(
+        changes, lines, StepStats(len(group.partners), formulas.triplets(triple), 0)
+    )
 
 
 # ---- applying changes
 
 
 def _descend(tables: Tables, change: Change, settings: KernelSettings, rate: float) -> None:
-    """Row-wise Adagrad: a row's step is divided by the root of the sum of the mean squares of its directions so far."""
+    """Row-wise Adagrad: a row's step is divided by the root of the sum of the mean squares of its directions so far.
+
+    Without it (`settings.adagrad`) every step is the rate.
+    """
     table, dim = tables[change.table], settings.dim
     if not change.vector.any():
         return
-    tail = width(dim)
-    table[change.row, tail + SQUARES] += (change.vector**2).mean()
-    table[change.row, :dim] += rate / np.sqrt(table[change.row, tail + SQUARES] + TINY) * change.vector
+    tail, root = width(dim), 1.0
+    if settings.adagrad:
+        table[change.row, tail + SQUARES] += (change.vector**2).mean()
+        root = np.sqrt(table[change.row, tail + SQUARES] + TINY)
+    table[change.row, :dim] += rate / root * change.vector
     if not len(change.spread):
         return
-    place = _spread(dim)
-    table[change.row, tail + VARIANCE_SQUARES] += (change.spread**2).mean()
-    root = np.sqrt(table[change.row, tail + VARIANCE_SQUARES] + TINY)
-    step = np.clip(rate * settings.variance_rate * change.spread / root, -MAX_STEP, MAX_STEP)
-    table[change.row, place] = np.clip(table[change.row, place] + step, settings.low, settings.high)
-
-
-def _descend_together(tables: Tables, changes: list[Change], settings: KernelSettings, rate: float) -> None:
-    """Plain gradient descent: all changes added up, log-variances kept between their bounds at the end."""
-    for change in changes:
-        table = tables[change.table]
-        table[change.row, : settings.dim] += rate * change.vector
-        if len(change.spread):
-            table[change.row, _spread(settings.dim)] += rate * settings.variance_rate * change.spread
-    for change in changes:
-        if len(change.spread):
-            place = _spread(settings.dim)
-            row = tables[change.table][change.row]
-            row[place] = np.clip(row[place], settings.low, settings.high)
+    place, root = _spread(dim), 1.0
+    if settings.adagrad:
+        table[change.row, tail + VARIANCE_SQUARES] += (change.spread**2).mean()
+        root = np.sqrt(table[change.row, tail + VARIANCE_SQUARES] + TINY)
+    step = rate * settings.variance_rate / root * change.spread
+    moved = table[change.row, place] + np.clip(step, -MAX_STEP, MAX_STEP)
+    table[change.row, place] = np.clip(moved, settings.low, settings.high)
 
 
 # ---- visiting units
-
-
-def _added(a: StepStats, b: StepStats) -> StepStats:
-    return StepStats(a.pairs + b.pairs, a.loss + b.loss, a.active + b.active)
 
 
 def _gathered(lines: list[tuple[int, Change]]) -> list[Change]:
@@ -337,63 +380,31 @@ def _gathered(lines: list[tuple[int, Change]]) -> list[Change]:
     for line, change in lines:
         known = sums.get((change.table, line))
         if known is not None:
-            change = change._replace(vector=known.vector + change.vector, spread=known.spread + change.spread)
+            change = change._replace(
+                vector=known.vector + change.vector, spread=known.spread + change.spread
+            )
         sums[change.table, line] = change
     return [sums[key] for key in sorted(sums)]
 
 
-def _unit(
-    gradients_of: GradientFunction, data: KernelInput, unit: int, pairs: range | None = None
-) -> tuple[list[Change], StepStats]:
-    changes: list[Change] = []
-    lines: list[tuple[int, Change]] = []
-    stats = StepStats(0, 0.0, 0)
-    for group in groups(data, unit, pairs):
-        found = gradients_of(data.tables, group, data.settings)
-        changes += found.changes
-        lines += found.lines
-        stats = _added(stats, found.stats)
-    return changes + _gathered(lines), stats
-
-
-def _in_blocks(gradients_of: GradientFunction, data: KernelInput, first: int, last: int) -> StepStats:
-    stats, settings, size = StepStats(0, 0.0, 0), data.settings, max(1, data.settings.block)
-    for start in range(first, last, size):
-        units = range(start, min(start + size, last))
-        found = [_unit(gradients_of, data, unit) for unit in units]
-        for unit, (changes, seen) in zip(units, found, strict=True):
-            stats = _added(stats, seen)
-            for change in changes if settings.learns else []:
-                _descend(data.tables, change, settings, settings.rate_at(unit, first, last))
-    return stats
-
-
-def _in_batches(gradients_of: GradientFunction, data: KernelInput, first: int, last: int) -> StepStats:
-    """Batches of exactly `settings.batch` pairs, cut wherever they fall; the rate is that of the batch's last unit."""
-    tables, settings = data.tables, data.settings
-    stats, free = StepStats(0, 0.0, 0), settings.batch
-    changes: list[Change] = []
-    scale = 1 / settings.batch if settings.average else 1.0
+def _train(
+    gradients_of: GradientFunction, data: KernelInput, first: int, last: int, threads: int = 1
+) -> StepStats:
+    """Visit units `first` to `last`; one thread is all it has."""
+    pairs, loss, active = 0, 0.0, 0
     for unit in range(first, last):
-        done = 0
-        while True:
-            found, seen = _unit(gradients_of, data, unit, range(done, done + free))
-            changes += found
-            stats = _added(stats, seen)
-            done, free = done + seen.pairs, free - seen.pairs
-            if free:
-                break
-            _descend_together(tables, changes, settings, settings.rate_at(unit, first, last) * scale)
-            changes, free = [], settings.batch
-    _descend_together(tables, changes, settings, settings.rate_at(last - 1, first, last) * scale)
-    return stats
+        found = [gradients_of(data.tables, group, data.settings) for group in groups(data, unit)]
+        changes = [change for group in found for change in group.changes]
+        changes += _gathered([line for group in found for line in group.lines])
+        for change in changes:
+            _descend(data.tables, change, data.settings, data.settings.rate_at(unit, first, last))
+        pairs += sum(group.stats.pairs for group in found)
+        loss += sum(group.stats.loss for group in found)
+        active += sum(group.stats.active for group in found)
+    return StepStats(pairs, loss, active)
 
 
 # ---- the kernels
-
-
-def _train(gradients_of: GradientFunction, data: KernelInput, first: int, last: int, threads: int = 1) -> StepStats:
-    return (_in_batches if data.settings.batch else _in_blocks)(gradients_of, data, first, last)
 
 
 neat = partial(_train, _neat)

@@ -27,7 +27,6 @@ struct Call {  // in the order of `CALL` in gpu_call.py
     float* table[3];
     const int* items;
     const i64* offsets;
-    const i64* number;
     const int* users;
     const int* category;
     const int* basket;
@@ -40,9 +39,8 @@ struct Call {  // in the order of `CALL` in gpu_call.py
     u64* pairs;   // pairs and active hinges seen
     double* loss;
     u64 seed;
-    i64 first, last, alias_size, observed_size, bought_size, user_rows;
+    i64 first, last, alias_size, observed_size, bought_size, user_rows, logistic;
     float rate, last_rate, variance_rate, margin, low, high;
-    int logistic, learns;
 };
 
 struct Vector {
@@ -238,7 +236,7 @@ __device__ __forceinline__ Unit unit_of(const Call& call, i64 number, int lane) 
     unit.stop = (int)(stop - unit.low);
     unit.user = call.users ? __ldg(call.users + basket) : -1;
     unit.held = lane < unit.count ? __ldg(call.items + unit.low + lane) : -1;
-    unit.key = mixed(call.seed + (u64)__ldg(call.number + basket) * 0xD1B54A32D192ED03ull);
+    unit.key = mixed(call.seed + (u64)basket * 0xD1B54A32D192ED03ull);
     unit.group = (start - begin) * GROUPS;
     return unit;
 }

@@ -79,14 +79,14 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
                     const float push = negative >= 0 ? -partners * sigmoid(far) : 0, squared = push * push * length;
                     if (negative >= 0) loss += partners * softplus(far);
                     const float step = push * step_of(rate, far_before, squared);
-                    if (squared > 0 && call.learns) raise_tail(output, negative, 0, squared * (1.0f / DIM), 0);
+                    if (squared > 0) raise_tail(output, negative, 0, squared * (1.0f / DIM), 0);
 #pragma unroll
                     for (int k = 0; k < NEGATIVES; k++) {
                         const float share = __shfl_sync(ALL, push, k), scale = __shfl_sync(ALL, step, k);
                         const int k_row = __shfl_sync(ALL, negative, k);
                         if (share == 0) continue;
                         add(update, share, KEEPS ? negatives[KEEPS ? k : 0] : row_of(output, k_row, warp));
-                        if (call.learns) raise_row(output, k_row, warp, scale, query);
+                        raise_row(output, k_row, warp, scale, query);
                     }
                 }
 #pragma unroll

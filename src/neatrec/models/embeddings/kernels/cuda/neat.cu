@@ -111,7 +111,7 @@ __device__ __forceinline__ void apply_line(const Call& call, const Workspace& wo
     int slot = (u32)j % SLOTS, row = workspace.item[slot];
     if constexpr (RANKING) add(update, workspace.liked[slot], user.vector);
     float squared = total(dot(update, update));
-    if (squared > 0 && call.learns) {
+    if (squared > 0) {
         float4 tail = workspace.tail[slot];
         raise_row(call.table[0], row, warp, step_of(rate, tail.y, squared), update);
         if (lane == 0) {
@@ -279,14 +279,14 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
                         }
                         const float pushed = weight * weight * user.squared;
                         const float step = -weight * step_of(rate, tail_of(table, max(other, 0)).y, pushed);
-                        if (pushed > 0 && call.learns) raise_tail(table, other, 0, pushed * (1.0f / DIM), 0);
+                        if (pushed > 0) raise_tail(table, other, 0, pushed * (1.0f / DIM), 0);
 #pragma unroll
                         for (int k = 0; k < NEGATIVES; k++) {
                             const float share = __shfl_sync(ALL, weight, k);
                             const int k_row = __shfl_sync(ALL, other, k);
                             if (share == 0) continue;
                             add(towards, -share, KEEPS ? others[KEEPS ? k : 0] : row_of(table, k_row, warp));
-                            if (call.learns) raise_row(table, k_row, warp, __shfl_sync(ALL, step, k), user.vector);
+                            raise_row(table, k_row, warp, __shfl_sync(ALL, step, k), user.vector);
                         }
                         if (lane == 0) workspace.liked[slot] += towards_query;
                         __syncwarp();
@@ -295,7 +295,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
                     // negatives are pushed away; lane k knows about negative k
                     const float step = -step_of(rate, tail.y, squared);
                     auto tell_tails = [&] {
-                        if (negative < 0 || !(squared > 0) || !call.learns) return;
+                        if (negative < 0 || !(squared > 0)) return;
                         const float spread = bend * far_variance;
                         const float move = move_of(call, rate, tail, spread);
                         raise_tail(table, negative, move, squared * (1.0f / DIM), spread * spread);
@@ -323,7 +323,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
                             if (lane == k) squared = length;
                         }
                         // no row where a likelihood that has run away makes even a missing negative seem likely
-                        const bool pushed = call.learns && k_row >= 0 && (push != 0 || hate != 0);
+                        const bool pushed = k_row >= 0 && (push != 0 || hate != 0);
                         if (pushed) raise_row(table, k_row, warp, scale, away);
                     }
                     if constexpr (!KEEPS) tell_tails();
@@ -369,7 +369,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
         }
         for (int j = max(unit.count - WINDOW, 0); j < unit.count; j++) apply_line(call, workspace, j, rate, user, warp);
         if constexpr (RANKING) {
-            if (call.learns && user.squares > 0) {
+            if (user.squares > 0) {
                 raise_row(call.table[1], unit.user, warp, 1.0f, user.change);
                 if (lane == 0) raise_tail(call.table[1], unit.user, 0, user.squares, 0);
             }

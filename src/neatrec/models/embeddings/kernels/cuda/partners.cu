@@ -57,7 +57,7 @@ __device__ __forceinline__ int partner_of(const Unit& unit, const Workspace& wor
 __device__ __forceinline__ void change_row(const Call& call, float* table, int row, float before, const Vector& update,
                                            float rate, const Lane& warp) {
     float squared = total(dot(update, update));
-    if (squared > 0 && call.learns) {
+    if (squared > 0) {
         raise_row(table, row, warp, step_of(rate, before, squared), update);
         if (warp.id == 0) raise_tail(table, row, 0, squared * (1.0f / DIM), 0);
     }

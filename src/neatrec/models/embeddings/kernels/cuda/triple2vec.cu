@@ -26,7 +26,7 @@ __device__ __forceinline__ Tile tile_of(const float* table, const int* drawn, in
 template <typename Away>
 __device__ __forceinline__ void change_tile(const Call& call, float* table, const Tile& tile, float squared, float rate, const Lane& warp,
                                             Away away) {
-    const bool moves = tile.number >= 0 && squared > 0 && call.learns;
+    const bool moves = tile.number >= 0 && squared > 0;
     const float step = moves ? step_of(rate, tile.before, squared) : 0;
     if (moves) raise_tail(table, tile.number, 0, squared * (1.0f / DIM), 0);
 #pragma unroll
@@ -206,7 +206,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
             if (i >= WINDOW) apply_line(call, workspace, i - WINDOW, rate, warp);
         }
         for (int j = max(unit.count - WINDOW, 0); j < unit.count; j++) apply_line(call, workspace, j, rate, warp);
-        if (call.learns && user_squares > 0) {
+        if (user_squares > 0) {
             raise_row(users, unit.user, warp, 1.0f, user_change);
             if (lane == 0) raise_tail(users, unit.user, 0, user_squares, 0);
         }

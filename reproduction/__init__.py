@@ -1,0 +1,1 @@
+"""The tables and figures of the NEAT paper beside ours: `make reproduce DATA=folder`."""

@@ -1,0 +1,89 @@
+"""`CountBook`: the counts of one training, each made once and known by its name."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from neatrec.cooccurrence.counting import count, margins
+from neatrec.cooccurrence.engine import MEMORY, Engine
+from neatrec.data.baskets import Baskets
+from neatrec.data.counts import CountOptions, Counts, Margins, Mask
+from neatrec.data.splits import uniform_of_ids
+from neatrec.errors import must_be_one_of
+
+PARTS = ("all", "half A", "half B", "early", "late")
+
+
+class CountBook:
+    """The counts of some baskets and of their parts.
+
+    The parts are all baskets, two halves of the customers by chance (of the baskets where customers are not known), and
+    the baskets before and after the mean time.
+    """
+
+    def __init__(self, baskets: Baskets, engine: Engine = MEMORY) -> None:
+        self.baskets, self.engine = baskets, engine
+        self.passes: list[str] = []
+        """The name of the part, for each pass over its pairs."""
+        self._counts: dict[tuple[str, CountOptions], Counts] = {}
+        self._margins: dict[tuple[str, CountOptions], Margins] = {}
+
+    def count(self, part: str, options: CountOptions) -> Counts:
+        """The pairs of a part; counts that keep only some of the pairs are not kept here."""
+        selective = any(
+            kept is not None for kept in (options.only, options.touching, options.limit)
+        )
+        key = part, options
+        if not selective and key in self._counts:
+            return self._counts[key]
+        self.passes.append(part)
+        totals = self._margins.get(key)
+        found = count(self.part(part), options, self.engine, totals=totals)
+        self._margins[key] = found.margins
+        if not selective:
+            self._counts[key] = found
+        return found
+
+    def margins(self, part: str, options: CountOptions) -> Margins:
+        """The totals of a part; those of pairs where these are counted already."""
+        key = part, options
+        if key not in self._margins:
+            if options.once_per_customer:
+                self.passes.append(part)
+            self._margins[key] = margins(self.part(part), options, self.engine)
+        return self._margins[key]
+
+    def part(self, name: str) -> Baskets:
+        """The baskets of a part."""
+        if name == "all":
+            return self.baskets
+        if name not in PARTS:
+            raise must_be_one_of("part", PARTS, name)
+        first = self._half_a if name.startswith("half") else self._early
+        return self.baskets.select(first if name in ("half A", "early") else ~first)
+
+    @property
+    def has_periods(self) -> bool:
+        """Whether times are known."""
+        return self.baskets.times is not None and len(self.baskets) > 0
+
+    @cached_property
+    def _early(self) -> Mask:
+        times = self.baskets.times
+        assert times is not None
+        return np.asarray(times < times.sum(dtype=np.float64) / len(times))
+
+    @cached_property
+    def _half_a(self) -> Mask:
+        baskets = self.baskets
+        if baskets.users is None or baskets.user_ids is None:
+            return _drawn(baskets.ids)
+        return _drawn(baskets.user_ids)[baskets.users]
+
+
+def _drawn(ids: pa.LargeStringArray) -> npt.NDArray[np.bool_]:
+    return np.asarray(uniform_of_ids(ids, "half") < 0.5)

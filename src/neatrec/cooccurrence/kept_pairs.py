@@ -1,0 +1,114 @@
+"""`KeptPairs`: the pairs of a count as they come, block by block, and what the options keep of them."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.compiled import splitmix64
+from neatrec.cooccurrence.layout import order_of_pairs
+from neatrec.data.counts import Column, CountOptions, Int32, Int64, Mask
+from neatrec.data.pair_search import find_pairs
+
+log = logging.getLogger(__name__)
+
+
+class PairBlock(NamedTuple):
+    """Some of the pairs, arrays of one length, or empty where a column is not wanted."""
+
+    query: Int32
+    item: Int32
+    times: Int64
+    ordered: Int64
+    """Directed: the count of (item, query); undirected: how often the query came first."""
+    customers: Int64
+
+    @classmethod
+    def empty(cls, pairs: int, *, ordered: bool, customers: bool) -> PairBlock:
+        """A block to be written into."""
+        return cls(
+            np.empty(pairs, dtype=np.int32),
+            np.empty(pairs, dtype=np.int32),
+            np.empty(pairs, dtype=np.int64),
+            np.empty(pairs if ordered else 0, dtype=np.int64),
+            np.empty(pairs if customers else 0, dtype=np.int64),
+        )
+
+    def where(self, selected: Column | slice) -> PairBlock:
+        """The pairs of a mask, of a slice, or of positions in that order."""
+        columns: Any = (column[selected] if len(column) else column for column in self)
+        return PairBlock(*columns)
+
+
+class KeptPairs:
+    """What the options keep, never more than `max_pairs` and one block."""
+
+    def __init__(self, options: CountOptions, *, customers: bool) -> None:
+        self.options = options
+        """With `min_count` as it was raised."""
+        self.has_order, self.has_customers = options.directed or options.forward, customers
+        self.blocks = [PairBlock.empty(0, ordered=self.has_order, customers=customers)]
+
+    def __len__(self) -> int:
+        return sum(len(block.query) for block in self.blocks)
+
+    def add(self, block: PairBlock) -> None:
+        """Keep what the options want of a block."""
+        self.blocks.append(block.where(self._wanted(block)))
+        most = self.options.max_pairs
+        if most is not None and len(self) > most:
+            times = np.concatenate([each.times for each in self.blocks])
+            place = len(times) - 1 - most
+            self.options = replace(
+                self.options, min_count=int(np.partition(times, place)[place]) + 1
+            )
+            self.blocks = [each.where(each.times >= self.options.min_count) for each in self.blocks]
+
+    def _wanted(self, block: PairBlock) -> Mask:
+        query, item, times, options = block.query, block.item, block.times, self.options
+        wanted: Mask = times >= options.min_count
+        if options.only is not None:
+            wanted &= find_pairs(options.only.start, options.only.item, query, item) >= 0
+        if options.share < 1:
+            wanted &= pair_hash(query, item) < np.uint64(2**64 * options.share)
+        if options.touching is not None:
+            touched = np.isin(query, options.touching) | np.isin(item, options.touching)
+            wanted &= touched
+        if options.limit is not None:
+            wanted[wanted] = options.limit.passes(query[wanted], item[wanted], times[wanted])
+        return wanted
+
+    def columns(self, items: int) -> dict[str, Column]:
+        """The pairs by column, sorted by query, then item; the blocks are released."""
+        if self.options.max_pairs is not None and self.options.min_count > 1:
+            log.info("pairs with a count below %d are dropped", self.options.min_count)
+        whole = PairBlock(*map(np.concatenate, zip(*self.blocks, strict=True)))
+        self.blocks.clear()
+        sorted_block = whole.where(_order(whole, items))
+        columns: dict[str, Column] = {"query": sorted_block.query, "item": sorted_block.item}
+        columns["count"] = sorted_block.times
+        if self.has_order:
+            columns["reverse" if self.options.directed else "forward"] = sorted_block.ordered
+        if self.has_customers:
+            columns["customers"] = sorted_block.customers
+        return columns
+
+
+def _order(block: PairBlock, items: int) -> Column:
+    """The positions of the pairs, sorted by query, then item."""
+    order = np.arange(len(block.query), dtype=np.int32 if len(block.query) < 2**31 else np.int64)
+    cursor = np.zeros(items + 1, dtype=np.int64)
+    order_of_pairs(block.query, block.item, np.empty_like(order), order, cursor)
+    return order
+
+
+def pair_hash(query: Int32, item: Int32) -> npt.NDArray[np.uint64]:
+    """64 bits for each ordered pair."""
+    hashed: Any = splitmix64.py_func(
+        query.astype(np.uint64) << np.uint64(32) | item.astype(np.uint64)
+    )
+    return np.asarray(hashed)

@@ -1,0 +1,311 @@
+"""What the kernels of the CPU share: the lines of a unit, draws, sums over rows, Adagrad, threads.
+
+Rows are float32 and padded with zeros to `LANES` floats per register. `data.dims` has as many registers in its type
+(`layout.chunks`), so that the compiler knows how long a loop over a row is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numpy import float32 as f32
+from numpy import int64 as i64
+from numpy import uint64 as u64
+
+from neatrec.compiled import (
+    RELAXED,
+    compiled,
+    prefetch,
+    prefetch_to_second_level,
+    splitmix64,
+)
+from neatrec.models.embeddings.kernels.arguments import (
+    LONGEST,
+    KernelInput,
+    KernelSettings,
+    StepStats,
+    groups_of,
+)
+from neatrec.models.embeddings.kernels.draws import (
+    TRIES,
+    basket_key,
+    counted,
+    holds,
+    picked,
+    slot_of,
+)
+from neatrec.models.embeddings.kernels.layout import (
+    LANES,
+    LOG_VARIANCE,
+    SQUARES,
+    VARIANCE_SQUARES,
+    chunks,
+)
+
+loop = partial(compiled, fastmath=RELAXED, _nrt=False)
+"""Compiles the loop of a kernel. `_nrt=False`: arrays are the caller's, and nothing counts references to them, which
+would take more time than the arithmetic."""
+part = partial(loop, forceinline=True)
+"""Compiles a part of a loop, into that loop: see `neatrec.compiled.RELAXED`."""
+Floats = npt.NDArray[np.float32]
+Rows = npt.NDArray[np.int64]
+CACHE_LINE = 16  # floats
+TINY = 1e-10
+MAX_STEP = 0.3
+"""A log-variance moves by at most this much at a time."""
+
+
+# ---- the lines of a unit
+
+
+class UnitLines(NamedTuple):
+    """Lines of a unit: those of its queries, and up to a window beyond them."""
+
+    begin: int  # first line of the basket
+    low: int  # first line of the unit; the others are counted from here
+    lines: int
+    start: int  # first query
+    stop: int
+
+
+class LineGroup(NamedTuple):
+    """A line of a unit, and the partners that share negatives."""
+
+    rows: npt.NDArray[np.int32]  # (lines,) row of each item of the unit
+    line: int
+    partners: int
+    rate: float
+
+
+@part
+def unit_lines(data, unit):
+    """The `UnitLines` of a unit."""
+    visit, window = data.visit, data.settings.window
+    basket, start, stop = visit.basket[unit], visit.start[unit], visit.stop[unit]
+    begin, end = visit.offsets[basket], visit.offsets[basket + 1]
+    low = max(begin, start - window)
+    return UnitLines(begin, low, min(end, stop + window) - low, start - low, stop - low)
+
+
+@part
+def group_count(settings):
+    """Groups of negatives of a line: see `arguments.groups_of`."""
+    return 1 if settings.shared else 2 * settings.window
+
+
+@part
+def line_at(line, place, window):
+    """The line at a place in the window: those after `line` come first, the nearest first."""
+    return line + 1 + place if place < window else line - 1 - (place - window)
+
+
+@part
+def is_pair(data, rows, i, j):
+    """Whether lines i and j are of different items and categories; categories below 0 are nobody's."""
+    category = data.visit.category
+    same = category[rows[i]] >= 0 and category[rows[i]] == category[rows[j]]
+    return not (same or rows[i] == rows[j])
+
+
+@part
+def find_partners(partners, data, rows, line, group):
+    """Write the partner lines of a group of a line to `partners`; their number."""
+    found, window = 0, data.settings.window
+    first, last = (0, 2 * window) if data.settings.shared else (group, group + 1)
+    for place in range(first, last):
+        j = line_at(line, place, window)
+        if 0 <= j < len(rows) and is_pair(data, rows, line, j):
+            partners[found] = j
+            found += 1
+    return found
+
+
+@part
+def rate_at(settings, unit, first, last):
+    """`KernelSettings.rate_at`."""
+    share = (unit - first) / (last - first)
+    return f32(settings.rate + (settings.last_rate - settings.rate) * share)
+
+
+# ---- draws: `reference.groups` says which
+
+
+def negatives_of(settings: KernelSettings, kinds: int = 1) -> Rows:
+    """Space for the negatives of two units in turn: (2, kinds, groups x negatives)."""
+    shape = (2, kinds, LONGEST * groups_of(settings) * settings.negatives)
+    return np.empty(shape, dtype=np.int64)
+
+
+@part
+def prefetch_row(table, row, dims):
+    """Ask for a row of a table, its tail included."""
+    start = i64(row) * table.shape[1]
+    for line in range(0, LANES * (len(dims) + 1), CACHE_LINE):
+        prefetch_to_second_level(table, start + line)
+
+
+@part
+def prefetch_lines(data, unit, table):
+    """Ask for the rows of the lines of a unit."""
+    lines = unit_lines(data, unit)
+    for line in range(lines.low, lines.low + lines.lines):
+        prefetch_row(table, data.visit.items[line], data.dims)
+
+
+@loop
+def draw_item(data, bits, items, query, user):
+    """The first of some draws that is not refused; -1 where there is none."""
+    draws = data.draws
+    for _ in range(TRIES):
+        row, refused = i64(picked(bits, draws.alias)), False
+        for item in items:
+            refused |= item == row
+        if len(draws.observed) > 0:
+            refused |= holds(draws.observed, query, row)
+        if len(draws.bought) > 0:
+            refused |= holds(draws.bought, user, row)
+        if not refused:
+            return row
+        bits = splitmix64(bits + u64(1))
+    return i64(-1)
+
+
+@part
+def draw_items(negatives, data, unit, kind, table):
+    """Draw the negatives of one kind for all groups of a unit, and ask for their rows; -1: left out."""
+    visit, settings, alias = data.visit, data.settings, data.draws.alias
+    lines, groups = unit_lines(data, unit), group_count(settings)
+    basket = visit.basket[unit]
+    user = visit.users[basket] if len(visit.users) > 0 else -1
+    items = visit.items[lines.low : lines.low + lines.lines]
+    key = basket_key(data.draws.seed, basket)
+    if kind > 0:
+        key = splitmix64(key + u64(kind))
+    first = (lines.low + lines.start - lines.begin) * groups * settings.negatives
+    drawn = negatives[kind, : (lines.stop - lines.start) * groups * settings.negatives]
+    for n in range(len(drawn)):  # random bits of all, while their entries of the alias table come
+        bits = counted(key, u64(first + n))
+        drawn[n] = i64(bits)
+        prefetch(alias, slot_of(bits, alias))
+    n = 0
+    for line in range(lines.start, lines.stop):
+        for g in range(groups):
+            if settings.shared or 0 <= line_at(line, g, settings.window) < lines.lines:
+                for k in range(n, n + settings.negatives):
+                    drawn[k] = draw_item(data, u64(drawn[k]), items, items[line], user)
+                    if drawn[k] >= 0:
+                        prefetch_row(table, drawn[k], data.dims)
+            n += settings.negatives
+
+
+# ---- sums over rows
+
+
+@part
+def dot(a, b, dims):
+    """sum a b"""
+    total = f32(0)
+    for d in range(LANES * len(dims)):
+        total += a[d] * b[d]
+    return total
+
+
+@part
+def square_distance(a, b, dims):
+    """sum (a - b)^2"""
+    total = f32(0)
+    for d in range(LANES * len(dims)):
+        z = a[d] - b[d]
+        total += z * z
+    return total
+
+
+@part
+def assign(to, scale, source, dims):
+    """to = scale source"""
+    for d in range(LANES * len(dims)):
+        to[d] = scale * source[d]
+
+
+@part
+def clear(to, dims):
+    """to = 0"""
+    for d in range(LANES * len(dims)):
+        to[d] = f32(0)
+
+
+@part
+def add(to, scale, source, dims):
+    """to += scale source"""
+    for d in range(LANES * len(dims)):
+        to[d] += scale * source[d]
+
+
+@part
+def logistic(x):
+    """sigmoid(x) = 1 / (1 + e^-x), and a and b of log(1 + e^x) = a + log(b): one logarithm serves a product of many b."""
+    small = np.exp(-abs(x))
+    b = f32(1) + small
+    return (f32(1) if x > f32(0) else small) / b, max(x, f32(0)), b
+
+
+# ---- steps down, on a row of a table
+
+
+@part
+def step_length(data, row, squared, rate):
+    """The step of row-wise Adagrad for a way down with this sum of squares; without Adagrad the rate."""
+    place = LANES * len(data.dims) + SQUARES
+    if not data.settings.adagrad:
+        return rate
+    row[place] += squared * f32(1.0 / data.settings.dim)
+    return rate / np.sqrt(row[place] + f32(TINY))
+
+
+@part
+def move_variance(data, row, slope, rate):
+    """Move a log-variance down: at most MAX_STEP at a time, between its bounds."""
+    settings, tail = data.settings, LANES * len(data.dims)
+    step = rate * f32(settings.variance_rate) * slope
+    if settings.adagrad:
+        row[tail + VARIANCE_SQUARES] += slope * slope
+        step /= np.sqrt(row[tail + VARIANCE_SQUARES] + f32(TINY))
+    moved = row[tail + LOG_VARIANCE] + min(max(step, f32(-MAX_STEP)), f32(MAX_STEP))
+    row[tail + LOG_VARIANCE] = min(max(moved, f32(settings.low)), f32(settings.high))
+
+
+@part
+def descend(data, row, way, rate):
+    """Move a row along its way down."""
+    squared = dot(way, way, data.dims)
+    if squared > f32(0):
+        add(row, step_length(data, row, squared, rate), way, data.dims)
+
+
+# ---- threads
+
+
+class CpuKernel:
+    """A compiled loop, and what makes its workspace: called as `arguments.Kernel` is."""
+
+    def __init__(self, train: Callable[..., Any], workspace: Callable[[KernelSettings], Any]):
+        self.train, self.workspace = train, workspace
+
+    def __call__(self, data: KernelInput, first: int, last: int, threads: int = 1) -> StepStats:
+        """Each thread trains on a part of the units and does not wait for the others (Hogwild)."""
+        data = data._replace(dims=chunks(data.settings.dim))
+        ends = sorted({first + (last - first) * n // threads for n in range(threads + 1)})
+
+        def work(span: tuple[int, int]) -> tuple[int, float, float]:
+            return self.train(data, self.workspace(data.settings), *span)  # type: ignore[no-any-return]
+
+        with ThreadPoolExecutor(threads) as pool:
+            sums = [StepStats(0, 0.0, 0), *pool.map(work, pairwise(ends))]
+        pairs, loss, active = (sum(column) for column in zip(*sums, strict=True))
+        return StepStats(int(pairs), float(loss), int(active))

@@ -1,0 +1,167 @@
+"""Which items are alike: by the letters of their names, and by low-rank vectors of their log-lifts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg, sparse
+
+from neatrec.data.catalog import UNKNOWN
+from neatrec.models.counts import PairCounts, frequent_pairs
+from neatrec.statistics.blas import one_blas_thread
+
+Codes = npt.NDArray[np.int32]
+Vectors = npt.NDArray[np.float32]
+
+NEIGHBOURS = 20
+"""Similar items per item, itself included."""
+MIN_NAME_COSINE, MIN_VECTOR_COSINE = 0.25, 0.2
+PIECE, MAX_SHARED = 3, 500
+"""Letters of a piece of a name; pieces that more items of a category share tell little."""
+BLOCK_ROWS = 4_096
+MAX_COMPARED = 5_000
+"""Items of a category whose vectors are compared: the best sellers."""
+LIFT_PSEUDO_COUNT = 3.0
+MIN_LIFTED_COUNT = 2
+"""Pairs seen fewer times are left out of the low-rank vectors."""
+EXTRA_DIRECTIONS, ITERATIONS = 20, 3
+
+
+def name_pieces(name: str | None) -> set[str]:
+    """Runs of three letters of a name's words, whose ends are marked: they find plurals and typos.
+
+    >>> sorted(name_pieces("Rice 2"))
+    ['<ri', 'ce>', 'ice', 'ric']
+    """
+    words = re.findall(r"[^\W\d_]{2,}", (name or "").casefold())
+    marked = [f"<{word}>" for word in words]
+    return {
+        word[first : first + PIECE] for word in marked for first in range(len(word) - PIECE + 1)
+    }
+
+
+def similar_names(names: Iterable[str | None], category: Codes) -> sparse.csr_matrix:
+    """Squared cosine of the names' pieces, rare ones weighing more, shape (items, items).
+
+    Items are compared within their category, those without one with each other; 1 for the item
+    itself.
+    """
+    code: dict[str, int] = {}
+    found = [
+        [code.setdefault(piece, len(code)) for piece in sorted(name_pieces(name))] for name in names
+    ]
+    row = np.repeat(np.arange(len(found)), [len(pieces) for pieces in found])
+    piece = np.array([each for pieces in found for each in sorted(pieces)], dtype=np.int64)
+    weight = np.log(len(found) / np.maximum(np.bincount(piece), 1))[piece]
+    # a piece of each category is a column of its own: products of rows stay within categories
+    keys = piece * (int(category.max(initial=0)) + 2) + category[row] + 1
+    _, column, shared = np.unique(keys, return_inverse=True, return_counts=True)
+    table = sparse.csr_matrix((weight, (row, column)), shape=(len(found), len(shared)))
+    length = np.sqrt(np.asarray(table.multiply(table).sum(axis=1)).ravel())
+    rare = sparse.diags((shared <= MAX_SHARED).astype(np.float64))
+    unit = sparse.csr_matrix(
+        sparse.diags(1 / np.where(length > 0, length, 1)) @ table @ rare, dtype=np.float32
+    )
+    unit.eliminate_zeros()
+    columns, blocks = unit.T.tocsr(), []
+    for first in range(0, len(found), BLOCK_ROWS):
+        product = (unit[first : first + BLOCK_ROWS] @ columns).tocoo()
+        other = (product.data >= MIN_NAME_COSINE) & (product.row + first != product.col)
+        cells = (product.data[other] ** 2, (product.row[other], product.col[other]))
+        blocks.append(strongest(sparse.csr_matrix(cells, shape=product.shape), NEIGHBOURS - 1))
+    return with_itself(sparse.vstack(blocks))
+
+
+def strongest(matrix: sparse.csr_matrix, size: int) -> sparse.csr_matrix:
+    """The `size` largest values of each row; of equal ones those of the first columns."""
+    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    order = np.lexsort((matrix.indices, -matrix.data, row))
+    first = order[np.arange(len(order)) - matrix.indptr[row[order]] < size]
+    cells = (matrix.data[first], (row[first], matrix.indices[first]))
+    return sparse.csr_matrix(cells, shape=matrix.shape)
+
+
+def with_itself(matrix: Any) -> sparse.csr_matrix:
+    """The matrix, sorted, with ones on its empty diagonal."""
+    out = sparse.csr_matrix(matrix + sparse.identity(matrix.shape[0]), dtype=np.float32)
+    out.sort_indices()
+    return out
+
+
+def log_lifts(counts: PairCounts) -> sparse.csr_matrix:
+    """log((C + 3) / (E + 3)) of pairs seen twice and more often than expected, float32."""
+    query, item, count = frequent_pairs(counts.matrix, MIN_LIFTED_COUNT)
+    expected = counts.expected(counts.total[query], counts.total[item])
+    value = np.log((count + LIFT_PSEUDO_COUNT) / (expected + LIFT_PSEUDO_COUNT))
+    more = value > 0
+    cells = (value[more].astype(np.float32), (query[more], item[more]))
+    return sparse.csr_matrix(cells, shape=counts.matrix.shape)
+
+
+def low_rank_vectors(
+    matrix: sparse.csr_matrix, rank: int, rng: np.random.Generator
+) -> tuple[Vectors, Vectors]:
+    """U (items, rank) and signs s (rank,) such that U diag(s) U' approximates the symmetric `matrix`.
+
+    Randomised subspace iteration, on one BLAS thread so that the bits do not depend on the cores.
+    """
+    used = np.flatnonzero(np.diff(matrix.indptr))
+    vectors = np.zeros((matrix.shape[0], rank), dtype=np.float32)
+    signs = np.zeros(rank, dtype=np.float32)
+    if not len(used):
+        return vectors, signs
+    inner = matrix[used][:, used]
+    directions = min(rank + EXTRA_DIRECTIONS, len(used))
+    basis = rng.standard_normal((len(used), directions)).astype(np.float32)
+    with one_blas_thread():
+        for _ in range(ITERATIONS):
+            basis = linalg.qr(inner @ basis, mode="economic", check_finite=False)[0]
+        small = basis.T @ (inner @ basis)
+        values, rotation = np.linalg.eigh((small + small.T) / 2)
+        largest = np.argsort(-np.abs(values), kind="stable")[:rank]
+        scale = np.sqrt(np.abs(values[largest]))
+        vectors[used, : len(largest)] = (basis @ rotation[:, largest]) * scale
+    signs[: len(largest)] = np.sign(values[largest])
+    return vectors, signs
+
+
+def unit_vectors(vectors: Vectors) -> Vectors:
+    """The vectors at length 1, zeros where there are none."""
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(length > 0, length, 1), dtype=np.float32)
+
+
+def vector_neighbours(
+    unit: Vectors, category: Codes, popularity: npt.NDArray[np.int64]
+) -> sparse.csr_matrix:
+    """Squared cosine of the nearest vectors within the category, shape (items, items).
+
+    1 for the item itself; an item without category has itself alone.
+    """
+    size = len(category)
+    row, column, value = [], [], []
+    order = np.lexsort((-popularity, category))
+    order = order[(category[order] != UNKNOWN) & (popularity[order] > 0)]
+    starts = np.flatnonzero(np.diff(category[order], prepend=UNKNOWN))
+    with one_blas_thread():
+        for members in np.split(order, starts[1:]):
+            members = members[:MAX_COMPARED]
+            for first in range(0, len(members), BLOCK_ROWS):
+                rows = members[first : first + BLOCK_ROWS]
+                cosine = unit[rows] @ unit[members].T
+                cosine[np.arange(len(rows)), first + np.arange(len(rows))] = -1
+                nearest = min(NEIGHBOURS - 1, len(members))
+                best = np.argpartition(-cosine, nearest - 1, axis=1)[:, :nearest]
+                found = np.take_along_axis(cosine, best, axis=1)
+                near = found >= MIN_VECTOR_COSINE
+                row.append(np.broadcast_to(rows[:, None], best.shape)[near])
+                column.append(members[best[near]])
+                value.append(found[near] ** 2)
+    if not row:
+        return with_itself(sparse.csr_matrix((size, size)))
+    cells = (np.concatenate(value), (np.concatenate(row), np.concatenate(column)))
+    return with_itself(sparse.csr_matrix(cells, shape=(size, size)))

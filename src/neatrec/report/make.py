@@ -1,0 +1,91 @@
+"""`neatrec report`: one HTML page and a CSV file for each of its tables."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from neatrec.bundle.folder import replacing
+from neatrec.data.baskets import Baskets
+from neatrec.data.splits import split_baskets
+from neatrec.errors import SourceError, require_extra
+from neatrec.leaderboard.model_specs import Models
+from neatrec.leaderboard.run import (
+    DEFAULT_OPTIONS,
+    Leaderboard,
+    LeaderboardOptions,
+    run_leaderboard,
+)
+from neatrec.report.page import Page, render
+from neatrec.report.sections import model_sections
+from neatrec.report.summary import FoundPairs, find_pairs, summary_section
+from neatrec.report.table import to_csv
+from neatrec.text import printable
+from neatrec.training.train import DEFAULT_MODEL
+
+log = logging.getLogger(__name__)
+
+PAGE, TABLES = "index.html", "tables"
+MODELS = (DEFAULT_MODEL, "llr", "popco")
+"""The models that are compared unless others are asked for: ours, a statistic, and counts."""
+
+
+def make_report(
+    baskets: Baskets,
+    out: str | Path,
+    models: Models | None = MODELS,
+    options: LeaderboardOptions = DEFAULT_OPTIONS,
+    *,
+    split: str = "half",
+    split_options: Mapping[str, Any] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Leaderboard:
+    """Find the pairs of `baskets`, compare models on a part that none of them saw, and write the report into `out`.
+
+    `models` (None: all), `options` and `progress` are those of `run_leaderboard`.
+    """
+    require_extra("report", "a report")
+    refuse_foreign(Path(out))
+    report = progress or log.info
+    report("finding the pairs with evidence")
+    found = find_pairs(baskets, options.strata, threads=options.threads)
+    parts = split_baskets(baskets, split, **(split_options or {}))
+    method = {"method": parts.method, **parts.options}
+    result = run_leaderboard(
+        parts.train, parts.test, models, options, split=method, progress=progress
+    )
+    write_report(result, found, out, source=baskets.source)
+    report(f"wrote {printable(out)}")
+    return result
+
+
+def write_report(
+    result: Leaderboard, found: FoundPairs, out: str | Path, *, source: str = ""
+) -> None:
+    """The page and its tables in the folder `out`; an earlier report there is replaced."""
+    advice = [result.advice] if result.advice else []
+    advice += [f"{name} is left out: {reason}." for name, reason in result.skipped.items()]
+    sections = [summary_section(found, advice)]
+    sections += [replace(section, folded=True) for section in model_sections(result)]
+    lead = f"The baskets: {source}." if source else ""
+    page = Page("What goes together", lead, tuple(sections))
+    with replacing(Path(out), parents=True) as folder:
+        (folder / TABLES).mkdir(parents=True)
+        for table in page.tables():
+            (folder / TABLES / f"{table.name}.csv").write_text(to_csv(table), encoding="utf-8")
+        (folder / PAGE).write_text(render(page), encoding="utf-8")
+
+
+def refuse_foreign(out: Path) -> None:
+    """Refuse a file, and a folder that holds something other than a report."""
+    if out.exists() and not out.is_dir():
+        raise SourceError(f"{printable(out)} is a file, a report is a folder", file=str(out))
+    if out.is_dir() and not {file.name for file in out.iterdir()} <= {PAGE, TABLES}:
+        raise SourceError(
+            f"{printable(out)} is not empty and no report",
+            file=str(out),
+            hint="Name a folder that is not there yet, or a report to replace.",
+        )

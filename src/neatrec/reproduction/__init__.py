@@ -1,1 +1,0 @@
-"""The tables and figures of the NEAT paper, with the published numbers and ours."""

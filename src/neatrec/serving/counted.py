@@ -1,0 +1,314 @@
+"""`EvidenceTable`: the evidence of all pairs that were bought together, one row per pair."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.cooccurrence import CountOptions, Counts, Margins
+from neatrec.cooccurrence.count_book import CountBook
+from neatrec.cooccurrence.expected_counts import StratifiedExpected
+from neatrec.cooccurrence.lift_prior import LEAST_COUNT, MOST_PAIRS, coverage_words, lift_prior
+from neatrec.cooccurrence.strata import strata_words, usable_strata
+from neatrec.data.baskets import Baskets, customers_return
+from neatrec.data.pair_search import find_pairs
+from neatrec.serving.evidence import (
+    CERTAIN,
+    EXPLAINED,
+    GUESS,
+    LIKELY,
+    STORED,
+    CountedPairs,
+    Evidence,
+    Numbers,
+    grade_names,
+    grade_pairs,
+)
+from neatrec.statistics import (
+    LiftPrior,
+    benjamini_hochberg,
+    exact_estimate,
+    poisson_tail,
+    possible_pairs,
+    quasi_independence,
+)
+
+Codes = npt.NDArray[np.int32]
+Places = npt.NDArray[np.int64]
+
+MAX_PAIRS = 25_000_000
+"""Where more pairs than this are to be expected, those seen once are not kept."""
+SMALLEST_Q = 1e-37
+"""Smaller q-values are given as this one: float32 holds no less with all its digits."""
+
+
+@dataclass(frozen=True, eq=False)
+class EvidenceTable:
+    """Each pair of items that was bought together once, the smaller code first, sorted."""
+
+    one: Codes
+    other: Codes
+    """The smaller and the larger code, shape (pairs,)."""
+    columns: Mapping[str, Numbers]
+    """The known columns of `evidence.STORED`, and `grade`, a number into `grades`."""
+    query_factor: npt.NDArray[np.float64]
+    item_factor: npt.NDArray[np.float64]
+    """a and b, shape (items,): a[q] b[v] is the expected count of a pair over all baskets."""
+    category: Codes
+    """The category of each item; negative: unknown."""
+    strata: tuple[str, ...]
+    """Columns within which the evidence is measured."""
+    by_customer: bool
+    """Whether a customer counts once in `expected` and `q`."""
+    min_count: int
+    """Pairs seen fewer times are not kept."""
+    baskets: int
+    records: int
+    prior: LiftPrior | None
+    """What lifts are estimated under; None where there are too few pairs: lifts are as counted."""
+
+    @classmethod
+    def of(
+        cls,
+        baskets: Baskets,
+        category: Codes | None = None,
+        *,
+        strata: Sequence[str] | None = None,
+        book: CountBook | None = None,
+    ) -> EvidenceTable:
+        """The pairs of all baskets of two lines and more, the most frequent where there are very many.
+
+        Parameters
+        ----------
+        category
+            The category of each item; by default the deepest. Pairs of one category are counted as
+            all others are, and marked.
+        strata
+            Those of calibrated labels; None: basket size, month and store, as far as they are known.
+        book
+            The counts of the baskets, where some are made already.
+        """
+        counted = _Counted.of(CountBook(baskets) if book is None else book, strata)
+        pairs, totals = counted.pairs, counted.totals
+        category = baskets.catalog.category_of(None) if category is None else category
+        fit = quasi_independence(totals.first, totals.second, totals.category)
+        overall = fit.expected(pairs.query, pairs.item)
+        within = counted.within
+        expected = overall if within is None else within.of(pairs.query, pairs.item, counted.times)
+        possible = possible_pairs(totals.first, totals.second, totals.category, directed=False)
+        tests = max(possible, len(pairs))
+        q = benjamini_hochberg(poisson_tail(counted.times, expected), tests).q
+        explained, season = counted.explained(overall, expected, q, tests)
+        found = CountedPairs(
+            count=pairs.column("count"),
+            customers=pairs.columns.get("customers"),
+            forward=pairs.columns.get("forward"),
+            overall=overall,
+            expected=expected,
+            q=np.maximum(q, SMALLEST_Q),
+            season=season,
+            same_category=_same(category, pairs.query, pairs.item),
+            by_customer=counted.by_customer,
+            prior=counted.prior(),
+        )
+        grade = grade_pairs(found.times, found.within, q)
+        grade[explained > 0] = EXPLAINED - 1 + explained[explained > 0]
+        return cls(
+            one=pairs.query,
+            other=pairs.item,
+            columns={**found.columns(), "grade": grade},
+            query_factor=fit.query_factor,
+            item_factor=fit.item_factor,
+            category=category,
+            strata=counted.strata,
+            by_customer=counted.by_customer,
+            min_count=pairs.options.min_count,
+            baskets=pairs.margins.baskets,
+            records=pairs.margins.records,
+            prior=found.prior,
+        )
+
+    def __len__(self) -> int:
+        return len(self.one)
+
+    @cached_property
+    def start(self) -> Places:
+        """Where the pairs of each smaller code start, shape (items + 1,)."""
+        return np.searchsorted(self.one, np.arange(len(self.query_factor) + 1))
+
+    @property
+    def grades(self) -> tuple[str, ...]:
+        """The names of the grades that the numbers of the column `grade` stand for."""
+        return grade_names(self.strata)
+
+    def find(self, queries: npt.ArrayLike, items: npt.ArrayLike) -> Places:
+        """The row of each pair, -1 where it is not kept; aligned codes in any order."""
+        one, other = np.asarray(queries, dtype=np.int32), np.asarray(items, dtype=np.int32)
+        found: Places = find_pairs(
+            self.start, self.other, np.minimum(one, other), np.maximum(one, other)
+        )
+        return found
+
+    def of_pairs(
+        self, queries: npt.ArrayLike, items: npt.ArrayLike, rows: npt.ArrayLike | None = None
+    ) -> dict[str, Numbers]:
+        """The columns of aligned pairs, as seen from the query; `rows`: where they are known."""
+        query, item = np.asarray(queries, dtype=np.int32), np.asarray(items, dtype=np.int32)
+        place = self.find(query, item) if rows is None else np.asarray(rows)
+        kept, away = place >= 0, np.flatnonzero(place < 0)
+        found = {name: np.zeros(len(place), values.dtype) for name, values in self.columns.items()}
+        for name, values in found.items():
+            values[kept] = self.columns[name][place[kept]]
+        if len(away):
+            for name, values in self._unseen(query[away], item[away]).items():
+                if name in found:
+                    found[name][away] = values
+        turned = query > item
+        for name, spec in STORED.items():
+            mirror = spec.metadata["mirror"]
+            if mirror in found and name < mirror:
+                one, other = found[name], found[mirror]
+                found[name] = np.where(turned, other, one)
+                found[mirror] = np.where(turned, one, other)
+        return found
+
+    def _unseen(self, query: Codes, item: Codes) -> dict[str, Numbers]:
+        """The columns of pairs that are not kept."""
+        nothing = np.full(len(query), 0 if self.min_count == 1 else -1)
+        overall = self.query_factor[query] * self.item_factor[item]
+        overall[query == item] = np.nan
+        found = CountedPairs(
+            count=nothing,
+            customers=nothing,
+            forward=nothing,
+            overall=overall,
+            expected=overall,
+            q=np.where(nothing < 0, np.nan, 1.0),
+            season=np.zeros(len(query)),
+            same_category=_same(self.category, query, item),
+            by_customer=self.by_customer,
+            prior=self.prior,
+        )
+        grade = grade_pairs(found.times, found.within, found.q)
+        return {**found.columns(), "backward": nothing, "grade": grade}
+
+    @cached_property
+    def evident(self) -> Places:
+        """The rows of all certain and likely pairs, by the lower end of their lift, strongest first."""
+        rows = np.flatnonzero(self.columns["grade"] <= LIKELY)
+        order: Places = rows[np.argsort(-self.columns["lift_low"][rows], kind="stable")]
+        return order
+
+    @cached_property
+    def explained(self) -> Places:
+        """The rows of all pairs that strata explain."""
+        found: Places = np.flatnonzero(self.columns["grade"] >= EXPLAINED)
+        return found
+
+    @property
+    def same_category_share(self) -> float:
+        """The share of the pairs with evidence whose items are of one category; 0 without pairs."""
+        same = self.columns["same_category"][self.evident] > 0
+        return float(same.mean()) if len(same) else 0.0
+
+    def evidence_at(self, row: int) -> Evidence:
+        """The evidence of the pair in a row, the smaller code first."""
+        values = {name: column[row].item() for name, column in self.columns.items()}
+        grade = self.grades[values.pop("grade")]
+        return Evidence(**values, grade=grade, reason="counts")
+
+    def words(self) -> str:
+        """Within what the evidence is measured, what it cannot rule out, and whether its intervals hold."""
+        within = strata_words(self.strata)
+        if self.prior is None or self.prior.describes_the_data:
+            return within
+        return f"{within} {coverage_words(self.prior.coverage)}".lstrip()
+
+    def about(self) -> dict[str, Any]:
+        """What was counted, for the manifest."""
+        return {
+            "min_count": self.min_count,
+            "pairs": len(self),
+            "baskets": self.baskets,
+            "records": self.records,
+            "by_customer": self.by_customer,
+            "strata": list(self.strata),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class _Counted:
+    """The counts that the evidence is made of."""
+
+    book: CountBook
+    pairs: Counts
+    totals: Margins
+    """Of what is tested: customers where they return, baskets otherwise."""
+    within: StratifiedExpected | None
+    strata: tuple[str, ...]
+    tested: CountOptions
+
+    @classmethod
+    def of(cls, book: CountBook, strata: Sequence[str] | None) -> _Counted:
+        baskets, names = book.baskets, usable_strata(book.baskets, strata)
+        plain = CountOptions(directed=False, category_level=None)
+        tested = replace(plain, once_per_customer=customers_return(baskets))
+        pairs = book.count("all", replace(plain, forward=baskets.ordered, max_pairs=MAX_PAIRS))
+        return cls(
+            book,
+            pairs,
+            totals=book.margins("all", tested) if tested.once_per_customer else pairs.margins,
+            within=StratifiedExpected.fit(baskets, names, tested, "quasi") if names else None,
+            strata=names,
+            tested=tested,
+        )
+
+    @property
+    def by_customer(self) -> bool:
+        return self.tested.once_per_customer
+
+    @property
+    def times(self) -> Numbers:
+        return self.pairs.column("customers" if self.by_customer else "count")
+
+    def prior(self) -> LiftPrior | None:
+        counted = self.pairs.margins.pairs
+        if self.pairs.options.min_count <= LEAST_COUNT:
+            seen = replace(self.totals, pairs=counted)
+            repeated = replace(
+                self.pairs, options=self.tested, margins=seen, columns={"count": self.times}
+            )
+        else:
+            share = min(1.0, MOST_PAIRS / counted)
+            options = replace(self.tested, min_count=LEAST_COUNT, share=share)
+            repeated = self.book.count("all", options)
+        return lift_prior(repeated, self.book)
+
+    def explained(
+        self, overall: Numbers, expected: Numbers, q: Numbers, tests: int
+    ) -> tuple[npt.NDArray[np.uint8], Numbers | None]:
+        """Of each pair that is certain over all baskets but a guess within strata the number of the
+        column that explains it, from 1; and the months of its season."""
+        explained = np.zeros(len(overall), dtype=np.uint8)
+        if self.within is None:
+            return explained, None
+        q_overall = benjamini_hochberg(poisson_tail(self.times, overall), tests).q
+        before, after = (
+            grade_pairs(self.times, exact_estimate(self.times, e), rate)
+            for e, rate in ((overall, q_overall), (expected, q))
+        )
+        lost = np.flatnonzero((before == CERTAIN) & (after >= GUESS))
+        season = np.zeros(len(overall), dtype=np.int32)
+        found = self.within.explain(self.strata, self.pairs.query[lost], self.pairs.item[lost])
+        explained[lost], season[lost] = found
+        return explained, season
+
+
+def _same(category: Codes, queries: Codes, items: Codes) -> npt.NDArray[np.bool_]:
+    same: npt.NDArray[np.bool_] = (category[queries] == category[items]) & (category[queries] >= 0)
+    return same

@@ -1,0 +1,94 @@
+"""`Counts` answers for single queries and pairs; `CountOptions` refuses what it cannot mean."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from neatrec.data.catalog import Catalog
+from neatrec.data.counts import CountOptions, Counts, Margins
+from neatrec.errors import ParameterError
+
+CATALOG = Catalog.from_ids("abc")
+MARGINS = Margins(np.ones(3), np.ones(3), 3, 3, 1, np.full(3, -1))
+
+
+def make(pairs: list[tuple[int, int]], *, directed: bool = True, **columns: Any) -> Counts:
+    query, item = (np.array(codes, dtype=np.int32) for codes in zip(*pairs, strict=True))
+    values = {"item": item, "count": np.arange(1, len(pairs) + 1), **columns}
+    return Counts.of_pairs(CATALOG, CountOptions(directed=directed), MARGINS, query, values)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"window": 0}, "`window` must be None or a whole number of at least 1, got 0"),
+        ({"window": 2.0}, "`window` must be None or a whole number of at least 1, got 2.0"),
+        ({"min_basket": True}, "`min_basket` must be a whole number of at least 1, got True"),
+        ({"min_count": 0}, "`min_count` must be a whole number of at least 1, got 0"),
+        ({"max_pairs": 0}, "`max_pairs` must be None or a whole number of at least 1, got 0"),
+        ({"directed": 1}, "`directed` must be True or False, got 1"),
+        ({"forward": True}, "`forward` must be False for directed pairs and once per customer"),
+        (
+            {"category_level": 3},
+            "`category_level` must be a level's name, 'deepest' or None, got 3",
+        ),
+    ],
+)
+def test_options_say_what_is_wrong_with_them(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        CountOptions(**wrong)
+    assert str(caught.value).startswith(message)
+
+
+def test_columns_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ParameterError, match=r"`item` must be codes of the catalogue \(0 to 2\)"):
+        make([(0, 3)])
+    with pytest.raises(ParameterError, match=r"`reverse` must be as long as `item` \(1\), got 2"):
+        make([(0, 1)], reverse=np.zeros(2))
+    with pytest.raises(ParameterError, match="`column` must be one of count, got 'cuont'"):
+        make([(0, 1)]).column("cuont")
+
+
+def test_the_pairs_of_one_query_are_one_slice() -> None:
+    pairs = make([(0, 1), (0, 2), (2, 0)])
+    assert pairs.start.tolist() == [0, 2, 2, 3]
+    assert [pairs.item[pairs.row(query)].tolist() for query in range(3)] == [[1, 2], [], [0]]
+
+
+def test_pairs_are_found_with_their_values() -> None:
+    pairs = make([(0, 1), (0, 2), (2, 0)])
+    assert pairs.find([0, 2, 1], [2, 0, 0]).tolist() == [1, 2, -1]
+    assert pairs.values("count", [0, 2, 1], [2, 0, 0]).tolist() == [2, 3, 0]
+    undirected = make([(0, 1), (1, 2)], directed=False)
+    assert undirected.find([1, 2], [0, 1]).tolist() == [0, 1]
+
+
+def test_some_of_the_pairs_keep_their_columns() -> None:
+    pairs = make([(0, 1), (0, 2), (2, 0)]).with_columns(expected=np.array([0.5, 1.0, 2.0]))
+    some = pairs.where(pairs.count != 2)
+    assert some.query.tolist() == [0, 2]
+    assert some.column("expected").tolist() == [0.5, 2.0]
+    assert some.arrays().times.tolist() == [1, 3]
+    assert pairs.matrix("expected").toarray()[0].tolist() == [0.0, 0.5, 1.0]
+
+
+def test_both_ways_know_how_often_the_query_came_first() -> None:
+    pairs = make([(0, 1), (1, 2)], directed=False, forward=np.array([1, 0])).symmetric()
+    found = dict(
+        zip(zip(pairs.query, pairs.item, strict=True), pairs.column("forward"), strict=True)
+    )
+    assert found == {(0, 1): 1, (1, 0): 0, (1, 2): 0, (2, 1): 2}
+
+
+def test_counts_cannot_be_changed_afterwards() -> None:
+    pairs = make([(0, 1)])
+    for array in (pairs.item, pairs.count, pairs.margins.first):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 7
+
+
+def test_counts_say_what_they_hold() -> None:
+    pairs = make([(0, 1), (0, 2), (2, 0)], reverse=np.zeros(3, dtype=np.int64))
+    assert repr(pairs) == "<Counts 3 directed pairs of 3 records>"
+    assert repr(pairs.symmetric()) == "<Counts 4 symmetric pairs of 6 records>"

@@ -1,0 +1,50 @@
+"""Carts of several items: a ridge regression by counts of pairs, and sums of weights."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from neatrec.cooccurrence import CountOptions
+from neatrec.models.carts import (
+    DISCOUNT,
+    LIFT_PSEUDO,
+    LIFT_WEIGHT,
+    POWER,
+    RIDGE,
+    CartRegression,
+    CartWeights,
+)
+from neatrec.models.counts import PairCounts
+from neatrec.simulator import supermarket
+
+
+@pytest.mark.parametrize("size", [2, 5, 40])
+def test_scores_are_those_of_the_formula(size: int) -> None:
+    baskets = supermarket(baskets=2_000, items=120, seed=4).baskets
+    counts = PairCounts.of(baskets, CountOptions(directed=False))
+    bought = baskets.item_counts.astype(float)
+    cart = np.sort(np.random.default_rng(size).choice(120, size, replace=False)).astype(np.int32)
+    candidates = np.setdiff1d(np.flatnonzero(bought > 0), cart).astype(np.int32)
+    found = CartRegression(counts, bought).score(cart, candidates)
+    table, total = counts.matrix.toarray().astype(float), counts.total
+    gram = table[np.ix_(cart, cart)] + np.diag(bought[cart] + RIDGE)
+    weight = np.maximum(np.linalg.inv(gram) @ table[cart], 0)
+    expected = np.outer(total[cart], total) / total.sum()
+    lift = np.log((table[cart] + LIFT_PSEUDO) / (expected + LIFT_PSEUDO))
+    wanted = np.log(np.maximum((weight**POWER).sum(axis=0), 1e-30)) / POWER
+    wanted += LIFT_WEIGHT * lift.sum(axis=0) - DISCOUNT * np.log(np.maximum(bought, 1))
+    goes = candidates[(table[cart] > expected).any(axis=0)[candidates]]
+    np.testing.assert_array_equal(found.codes, goes)
+    np.testing.assert_allclose(found.total, wanted[goes], rtol=1e-6)
+    np.testing.assert_allclose(found.parts(goes[:7]), lift.T[goes[:7]])
+
+
+def test_weights_add_up() -> None:
+    weights = sparse.csr_matrix(np.array([[0, 2.0, 0, -1], [0, 0, 3, 0.5], [0, 0, 0, 0]]))
+    weights.resize((4, 4))
+    found = CartWeights(weights).score(
+        np.array([0, 1], dtype=np.int32), np.array([2, 3], dtype=np.int32)
+    )
+    assert found.codes.tolist() == [2, 3]
+    assert found.total.tolist() == [3.0, -0.5]
+    assert found.parts(found.codes).tolist() == [[0, 3], [-1, 0.5]]

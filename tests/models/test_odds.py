@@ -1,0 +1,231 @@
+"""`odds`: features against plain formulas, outcomes of held-out baskets, what the fit learns."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import neatrec
+from helpers.dated_shop import dated_shop
+from helpers.toyshop import code, toy_baskets
+from neatrec.cooccurrence import CountOptions
+from neatrec.cooccurrence.count_book import CountBook
+from neatrec.data.baskets import Baskets
+from neatrec.models import Run, make_model
+from neatrec.models.counts import PairCounts
+from neatrec.models.odds import fit
+from neatrec.models.odds.features import CatalogFeatures, PairFeatures
+from neatrec.models.odds.fit import Outcome, Pairs, hits_by_query, learn, parts_of, regress
+from neatrec.models.odds.similarity import low_rank_vectors, similar_names
+from neatrec.models.odds.stand_ins import stand_ins
+from neatrec.simulator import supermarket
+
+COUNTING = CountOptions(directed=False)
+
+
+@pytest.fixture(scope="module")
+def features() -> PairFeatures:
+    baskets = supermarket(baskets=2_000, items=120, seed=4).baskets
+    catalog = CatalogFeatures.of(baskets.catalog)
+    counts = PairCounts.of(baskets, COUNTING)
+    return PairFeatures.of(counts, catalog, 8, np.random.default_rng(0))
+
+
+def test_features_are_those_of_the_formulas(features: PairFeatures) -> None:
+    queries, items = np.random.default_rng(1).integers(0, 120, (2, 300)).astype(np.int32)
+    queries.sort()
+    columns, count, expected = features.columns(queries, items)
+    table, names = features.counts.matrix.toarray(), features.catalog.names.toarray()
+    near, total, records = features.neighbours.toarray(), table.sum(axis=1), table.sum()
+    np.testing.assert_array_equal(count, table[queries, items])
+    np.testing.assert_allclose(expected, total[queries] * total[items] / records)
+    low_rank = features.vectors * features.signs @ features.vectors.T
+    np.testing.assert_allclose(columns[:, 0], low_rank[queries, items], atol=1e-5)
+    pooled, alike = names @ table @ names.T, names @ total
+    chance = np.outer(alike, alike) / records
+    np.testing.assert_allclose(
+        columns[:, 1], np.log((pooled + 3) / (chance + 3))[queries, items], atol=1e-4
+    )
+    around = np.maximum(near @ table - table, 0)
+    chance = np.outer(near @ total - total, total) / records
+    np.testing.assert_allclose(
+        columns[:, 2], np.log((around + 1) / (chance + 1))[queries, items], atol=1e-4
+    )
+    category = features.catalog.category
+    member = (category[:, None] == np.arange(category.max() + 1)).astype(float)
+    together, of_category = member.T @ table @ member, member.T @ total
+    lift = (together + 10) / (np.outer(of_category, of_category) / records + 10)
+    np.testing.assert_allclose(
+        columns[:, 4], np.log(lift)[category[queries], category[items]], atol=1e-5
+    )
+
+
+def test_low_rank_vectors_reconstruct_a_matrix_of_low_rank() -> None:
+    factors = np.random.default_rng(2).standard_normal((40, 3))
+    matrix = factors @ np.diag([3.0, 1.0, -2.0]) @ factors.T
+    vectors, signs = low_rank_vectors(sparse.csr_matrix(matrix), 3, np.random.default_rng(0))
+    np.testing.assert_allclose(vectors * signs @ vectors.T, matrix, atol=1e-3)
+
+
+def test_similar_names_share_rare_pieces_within_their_category() -> None:
+    names = ["Taco Shells", "Taco Shell 12", "Taco Sauce", "Oat Milk", "Taco Shells", None]
+    similar = similar_names(names, np.array([0, 0, 0, 0, 1, 0], dtype=np.int32)).toarray()
+    np.testing.assert_array_equal(similar.diagonal(), 1)
+    np.testing.assert_allclose(similar, similar.T, atol=1e-6)
+    assert similar[0, 1] > similar[0, 2]
+    assert not similar[:4, 4].any()
+    assert not similar[5, :5].any()
+
+
+def test_strong_and_dependent_pairs_are_those_of_the_definition() -> None:
+    """12 carts of tea then milk, 8 of milk then tea, and noise of other items."""
+    noise = [[f"n{i}", f"n{(i * 7 + j) % 40 + 40}"] for i in range(40) for j in range(10)]
+    baskets = Baskets.from_lists([["tea", "milk"]] * 12 + [["milk", "tea"]] * 8 + noise)
+    items = len(baskets.catalog)
+    tea, milk = (baskets.catalog.code_of[item] for item in ("tea", "milk"))
+    both = sorted([tea * items + milk, milk * items + tea])
+    found = Outcome.of(CountBook(baskets), COUNTING, ())
+    assert found.strong.tolist() == both
+    assert set(both) <= set(found.dependent.tolist())
+    once = Outcome.of(CountBook(baskets.select(np.arange(12, len(baskets)))), COUNTING, ())
+    assert once.strong.tolist() == [milk * items + tea]
+    unordered = Outcome.of(CountBook(replace(baskets, ordered=False)), COUNTING, ())
+    assert unordered.strong.tolist() == both
+
+
+def test_the_habit_of_one_customer_is_no_dependent_pair() -> None:
+    others = [["milk", f"m{i}"] for i in range(60)] + [[f"a{i}", f"b{i}"] for i in range(200)]
+    lists = [["tea", "milk"]] * 12 + others
+    habit = ["ann"] * 12 + [f"user {n}" for n in range(260)]
+    baskets = Baskets.from_lists(lists, users=habit)
+    items = len(baskets.catalog)
+    key = baskets.catalog.code_of["tea"] * items + baskets.catalog.code_of["milk"]
+    assert key in Outcome.of(CountBook(baskets), COUNTING, ()).strong
+    assert key not in Outcome.of(CountBook(baskets), COUNTING, ()).dependent
+
+
+def test_time_parts_the_baskets_of_customers_who_return() -> None:
+    baskets = dated_shop()
+    by_hash = parts_of(replace(baskets, users=None, user_ids=None))
+    assert len(by_hash) == 2
+    np.testing.assert_array_equal(by_hash[0][0], ~by_hash[0][1])
+    np.testing.assert_array_equal(by_hash[0][0], by_hash[1][1])
+    users = np.arange(len(baskets)) // 2
+    ids = [f"user {n}" for n in range(int(users.max()) + 1)]
+    returning = replace(baskets, users=users, user_ids=ids)
+    ((learned, shown),) = parts_of(returning)
+    assert baskets.times is not None
+    assert baskets.times[learned].max() < baskets.times[shown].min()
+    assert 0.6 < learned.mean() < 0.73
+
+
+def test_a_regression_finds_the_weights_and_keeps_to_its_start_without_pairs() -> None:
+    rng = np.random.default_rng(3)
+    design, start = rng.standard_normal((40_000, 2)), rng.standard_normal(40_000)
+    odds = -1.0 + 1.5 * start + design @ [0.8, -0.4]
+    outcome = rng.random(40_000) < 1 / (1 + np.exp(-odds))
+    table, first = np.column_stack([np.ones(40_000), start, design]), np.array([0.0, 1, 0, 0])
+    weights = regress(table, outcome, 1.0, first)
+    np.testing.assert_allclose(weights, [-1.0, 1.5, 0.8, -0.4], atol=0.06)
+    from_afar = regress(table, outcome, 1.0, np.array([9.0, -9, 9, 9]))
+    np.testing.assert_allclose(from_afar, weights, atol=1e-5)
+    none = regress(table, np.zeros(40_000, dtype=bool), 100.0, first)
+    assert none[1] > 0.5
+    assert np.abs(none[2:]).max() < 0.2
+
+
+def test_gains_are_those_of_queries_that_were_not_learned_from() -> None:
+    """Two of three features of the pairs are noise; the third says which pairs are strong."""
+    rng = np.random.default_rng(5)
+    group = np.repeat(np.arange(200), 40)
+    outcome = rng.random(len(group)) < 0.1
+    design = rng.standard_normal((len(group), 10))
+    design[:, 0] += 4 * outcome
+    starts = {name: rng.standard_normal(len(group)) for name in ("strong", "dependent")}
+    outcomes = {"strong": outcome, "dependent": rng.permutation(outcome)}
+    _, learned = learn(Pairs(np.arange(200), group, design, starts, outcomes))
+    strong, dependent = learned["strong"], learned["dependent"]
+    assert strong["pairs"] == outcome.sum()
+    assert strong["hit_rate"] > 0.95
+    assert strong["more"][0] > 0.5
+    assert next(iter(strong["weights"])) == "low_rank"
+    assert dependent["more"][0] < 0 < dependent["more"][1]
+
+
+def test_noise_has_no_gain_for_a_query_that_stands_in_both_parts(monkeypatch) -> None:
+    """The same pairs twice: a half that held the other copy of a query would know its outcome."""
+    monkeypatch.setitem(fit.RIDGE, "strong", 0.01)
+    gains = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        outcome = np.tile(rng.random(420) < 0.1, 2)
+        design = np.tile(rng.standard_normal((420, 10)), (2, 1))
+        starts = {name: rng.standard_normal(840) for name in ("strong", "dependent")}
+        group, query = np.repeat(np.arange(42), 20), np.tile(np.arange(21), 2)
+        outcomes = {"strong": outcome, "dependent": outcome}
+        _, learned = learn(Pairs(query, group, design, starts, outcomes))
+        gains.append(learned["strong"]["hit_rate"] - learned["strong"]["start_hit_rate"])
+    assert np.mean(gains) < 0.05
+
+
+def test_a_shop_without_held_out_pairs_is_ranked_by_the_statistics() -> None:
+    rows = [["tea", "milk"], ["tea", "milk", "sugar"], ["rice", "oil"], ["tea", "oil"]] * 5
+    shop = neatrec.fit(rows)
+    model = make_model("odds").fit(neatrec.Baskets.from_lists(rows, ordered=False), Run(rng=0))
+    assert model.fit_info()["strong"]["pairs"] == 0
+    scores = model.score_all(np.arange(len(model.catalog)))
+    assert np.isfinite(scores).all()
+    assert len(shop.goes_with("tea", min_evidence="guess").to_pandas())
+
+
+def test_hits_agree_with_a_full_sort() -> None:
+    rng = np.random.default_rng(6)
+    group, score = np.sort(rng.integers(0, 9, 300)), rng.standard_normal(300)
+    outcome = rng.random(300) < 0.3
+    pairs = Pairs(np.arange(9), group, np.empty((300, 0)), {}, {})
+    hits = hits_by_query(pairs, outcome, score)
+    for query in range(9):
+        mine = np.flatnonzero(group == query)
+        first = mine[np.argsort(-score[mine])][:10]
+        assert hits[query].tolist() == [outcome[mine].sum(), outcome[first].sum()]
+
+
+def test_goals_add_up_to_the_balanced_score() -> None:
+    baskets = toy_baskets()
+    balanced = make_model("odds").fit(baskets, Run(rng=0))
+    queries, items = np.arange(6), np.arange(6)[::-1].copy()
+    parts = {}
+    for goal in ("lift", "evidence"):
+        made = make_model("odds", goal=goal)
+        parts[goal] = made.from_arrays(made.parameters, baskets.catalog, balanced.arrays())
+    wanted = 2 * parts["lift"].score(queries, items) + parts["evidence"].score(queries, items)
+    np.testing.assert_allclose(balanced.score(queries, items), wanted)
+
+
+def test_rare_items_borrow_from_similar_names_and_best_sellers() -> None:
+    count = np.array([50, 20, 1, 0, 0, 9])
+    category = np.array([0, 0, 0, 0, 1, 1], dtype=np.int32)
+    names = sparse.lil_matrix((6, 6))
+    names.setdiag(1)
+    names[2, 0] = names[0, 2] = 0.5
+    names[3, 1] = names[1, 3] = 0.9
+    shares = stand_ins(count, category, names.tocsr()).toarray()
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    np.testing.assert_array_equal(shares[[0, 1, 5]], np.eye(6)[[0, 1, 5]])
+    weight = 0.5 * 50 / 55
+    np.testing.assert_allclose(shares[2, [0, 2]], [weight / (weight + 2), 2 / (weight + 2)])
+    assert shares[3, 1] > shares[3, 0] > 0  # the similar one, and a best seller of the category
+    np.testing.assert_allclose(shares[4], np.eye(6)[5])
+
+
+def test_a_rare_item_is_answered_with_the_partners_of_its_like() -> None:
+    baskets = toy_baskets()
+    kept = baskets.items != code("chips")
+    ends = np.concatenate([[0], np.cumsum(kept)])
+    without = replace(baskets, items=baskets.items[kept], offsets=ends[baskets.offsets])
+    model = make_model("odds").fit(without, Run(rng=0))
+    assert model.item_count[code("chips")] == 0
+    answer = model.rank("Chips", 5)
+    assert len(answer)
+    assert answer.notes == ("Chips is in no training basket",)
