@@ -12,6 +12,7 @@ from neatrec.errors import MissingDependencyError
 COMMANDS = """
 import sys, threading, time
 from neatrec.cli.main import exit_code_of
+from neatrec.cooccurrence.spark import engine
 
 def labels(baskets, *words):
     source = f"supermarket:baskets={baskets},items=2000"
@@ -22,12 +23,19 @@ codes = [labels(100_000), labels(100_000, "--engine", "spark")]
 from pyspark import SparkContext
 
 def exhaust(context):
-    time.sleep(1)
+    tracker = context.statusTracker()
+    while not tracker.getActiveJobsIds():
+        time.sleep(0.1)
     try:
         context._gateway.new_array(context._jvm.long, 2**31 - 3)
     except Exception as error:
         print(type(error).__name__, file=sys.stderr)
 
+def wait_for_the_end(part, like, bands):
+    time.sleep(120)
+    yield from ()
+
+engine._split = wait_for_the_end  # so that Java ends within a job, on the slowest machine too
 thread = threading.Thread(target=exhaust, args=(SparkContext._active_spark_context,))
 thread.start()
 codes.append(labels(1000, "--engine", "spark"))

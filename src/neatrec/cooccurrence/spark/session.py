@@ -176,16 +176,17 @@ def translated_errors() -> Iterator[None]:
 
 
 def _java_has_ended(error: Exception) -> bool:
-    """Whether a connection was lost because Java is gone; it is given some seconds to go."""
+    """Whether Java is gone; after a lost connection it is given some seconds to go."""
     from pyspark import SparkContext
 
     java = getattr(SparkContext._gateway, "proc", None)
-    if java is None or not (
-        isinstance(error, OSError | EOFError) or type(error).__module__.startswith("py4j")
-    ):
+    if java is None:
         return False
+    # an error in PySpark's own cleanup hides the lost connection behind another one
+    lost = isinstance(error, OSError | EOFError) or isinstance(error.__context__, OSError)
+    lost |= type(error).__module__.startswith("py4j") and type(error).__name__ != "Py4JJavaError"
     try:
-        java.wait(JAVA_END if type(error).__name__ != "Py4JJavaError" else 0)
+        java.wait(JAVA_END if lost else 0)
     except subprocess.TimeoutExpired:
         return False
     return True
