@@ -30,6 +30,7 @@ LONG: dict[str, tuple[str, float]] = {
     "no_regret": ("--save", 8),
     "odds_claim": ("--save", 8),
     "serve_load": ("", 3),
+    "serve_soak": ("", 12),
     "served_evidence": ("--save", 3),
     "spark_counting": ("paper", 1),
 }

@@ -81,6 +81,11 @@ def gensim_app() -> Any:
     return app
 
 
+def neatrec_words(bundle: Path) -> list[str]:
+    """The command that serves a bundle."""
+    return [sys.executable, "-m", "neatrec", "serve", str(bundle), "--quiet"]
+
+
 @contextmanager
 def server(words: list[str]) -> Iterator[tuple[subprocess.Popen[bytes], int, float]]:
     """A service, its port, and the seconds until it answered."""
@@ -181,7 +186,7 @@ def main() -> None:
     rounds: dict[str, list[dict[str, Any]]] = {"neatrec": [], "gensim_most_similar": []}
     with tempfile.TemporaryDirectory() as folder:
         bundle = big_bundle(Path(folder) / "bundle")
-        ours = [sys.executable, "-m", "neatrec", "serve", str(bundle), "--quiet"]
+        ours = neatrec_words(bundle)
         for _ in range(ROUNDS):
             rounds["neatrec"].append(measured(ours, ASK))
             rounds["gensim_most_similar"].append(

@@ -213,6 +213,19 @@ def test_every_page_stands_in_the_table_of_contents() -> None:
     assert not [page for page in listed if f"\n{page}\n" not in contents and page != "index"]
 
 
+def test_every_promise_has_its_test_and_they_stay_short() -> None:
+    text = (ROOT / "docs" / "reference" / "promises.md").read_text()
+    promised = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text)
+    assert text.count("\n| ") - 1 == len(promised) <= 25
+    lines = 0
+    for file, name in promised:
+        tree = ast.parse((ROOT / file).read_text())
+        found = [node for node in tree.body if getattr(node, "name", "") == name]
+        assert found, f"there is no {file}::{name}"
+        lines += sum((node.end_lineno or 0) - node.lineno + 1 for node in found)
+    assert lines <= 1500
+
+
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_every_picture_is_small_and_has_words(page: Path) -> None:
     for words, file in re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", page.read_text()):

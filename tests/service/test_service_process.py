@@ -298,7 +298,7 @@ def children_of(process: subprocess.Popen[str]) -> list[int]:
 
 def test_a_dead_worker_is_replaced_and_a_stopped_one_does_not_hold_up_the_end(bundle: Path) -> None:
     with serving(bundle, "--workers", 2) as (process, url):
-        for _ in range(3):
+        for _ in range(5):
             killed = children_of(process)[0]
             os.kill(killed, signal.SIGKILL)
             began = time.monotonic()

@@ -93,12 +93,12 @@ def test_what_the_evidence_is_measured_within_is_said(client: TestClient) -> Non
     assert model["evidence"] in client.get("/quality", headers=html).text
     assert model["evidence"] in client.get("/pair?a=bun&b=sausage", headers=html).text
     page = client.get("/item?id=candy", headers=html).text
-    assert "Show pairs that basket size, month, store explains" in page
+    assert "Show pairs explained by basket size, month or store" in page
     assert "wreath" not in page
     assert WORDS in client.get("/item?id=candy&include=explained", headers=html).text
     none = client.get("/item?id=bun&include=explained", headers=html).text
     assert (
-        "Nothing that passes these filters is explained by basket size, month, store alone." in none
+        "Nothing that passes these filters is explained by basket size, month or store alone." in none
     )
 
 

@@ -34,9 +34,9 @@ from neatrec.text import printable
 
 log = logging.getLogger(__name__)
 
-DRAIN = 6
+DRAIN = 5
 """Seconds that requests in progress are given after SIGTERM."""
-END = 7
+END = 6
 """Seconds after which a worker that has not ended is killed."""
 PIPELINED = 8
 """Requests of one connection that wait for the one before them."""

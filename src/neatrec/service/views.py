@@ -22,7 +22,7 @@ from neatrec.service.settings import MAX_K
 from neatrec.service.snapshot import ServingSnapshot
 from neatrec.serving import Answer, Evidence
 from neatrec.serving.answers import LEVELS
-from neatrec.serving.evidence import PUBLIC, coincidence_words
+from neatrec.serving.evidence import LIKELY_Q, PUBLIC, coincidence_words
 from neatrec.text import show_number
 
 GRADE_NAMES = {
@@ -57,6 +57,24 @@ def unbroken(text: str) -> str:
     return re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", text)
 
 
+def share(value: float) -> str:
+    """A share as people read it.
+
+    >>> share(0.256)
+    '26\\xa0%'
+    """
+    return unbroken(f"{100 * value:.0f} %")
+
+
+def last_or(text: str) -> str:
+    """A list with "or" before its last entry.
+
+    >>> last_or("basket size, month, store")
+    'basket size, month or store'
+    """
+    return " or ".join(text.rsplit(", ", 1))
+
+
 def grade_name(grade: str, strength: str | None = None) -> str:
     """Both words of a pair: how sure, how strong.
 
@@ -70,8 +88,9 @@ def grade_name(grade: str, strength: str | None = None) -> str:
 def facts(bundle: LoadedBundle, evidence: Evidence) -> list[tuple[str, str]]:
     """What is known of a pair, with its coincidences in words that claim no more than the strata allow."""
     found = dict(evidence.facts())
-    if evidence.q < 1:
-        words = coincidence_words(evidence.q, bundle.index.pairs.strata)
+    if evidence.q <= 1:
+        low = evidence.q <= LIKELY_Q
+        words = coincidence_words(evidence.q, bundle.index.pairs.strata) if low else share(evidence.q)
         found[PUBLIC["q"].metadata["description"]] = words
     return list(found.items())
 
@@ -99,7 +118,8 @@ IN_TEMPLATES = {
 }
 FILTERS = {
     "number": show_number,
-    "share": lambda value: unbroken(f"{100 * value:.0f} %"),
+    "share": share,
+    "last_or": last_or,
     "unbroken": unbroken,
 }
 
