@@ -90,7 +90,9 @@ def facts(bundle: LoadedBundle, evidence: Evidence) -> list[tuple[str, str]]:
     found = dict(evidence.facts())
     if evidence.q <= 1:
         low = evidence.q <= LIKELY_Q
-        words = coincidence_words(evidence.q, bundle.index.pairs.strata) if low else share(evidence.q)
+        words = (
+            coincidence_words(evidence.q, bundle.index.pairs.strata) if low else share(evidence.q)
+        )
         found[PUBLIC["q"].metadata["description"]] = words
     return list(found.items())
 
