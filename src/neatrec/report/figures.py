@@ -1,20 +1,20 @@
-"""A dot plot of means with intervals: where its parts stand; a template of the page draws it as SVG."""
+"""A dot plot of means with intervals: positions of its parts, which a template draws as SVG."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from neatrec.report.table import format_number, format_text
+from neatrec.report.table import format_number
+from neatrec.text import printable
 
 WIDTH, LABELS, RIGHT = 380, 130, 12
-"""Units across (about a phone's width), of the labels, and of the margin at the right end."""
+"""Units across (about a phone's width), of the labels, and of the margin on the right."""
 ROW, TOP, BOTTOM = 22, 16, 34
 LABEL_LENGTH = 20
 
 
-@dataclass(frozen=True)
-class Dot:
+class Dot(NamedTuple):
     """One line of a dot plot: a mean between the ends of its interval."""
 
     label: str
@@ -24,8 +24,7 @@ class Dot:
     high: float
 
 
-@dataclass(frozen=True)
-class DotPlot:
+class DotPlot(NamedTuple):
     """One line per model, best first: a dot for the mean, a bar for its interval."""
 
     name: str
@@ -36,27 +35,26 @@ class DotPlot:
 
     @property
     def size(self) -> tuple[int, int]:
+        """Width and height."""
         return WIDTH, TOP + ROW * len(self.dots) + BOTTOM
 
     @property
     def alt(self) -> str:
         """The drawing in words."""
-        lines = [
-            f"{format_text(dot.label)} {dot.mean:.3f} ({dot.low:.3f} to {dot.high:.3f})"
-            for dot in self.dots
-        ]
+        lines = [f"{self.label(d)} {d.mean:.3f} ({d.low:.3f} to {d.high:.3f})" for d in self.dots]
         return f"Dot plot of {self.title}, best first: {'; '.join(lines)}."
 
     def x(self, value: float) -> float:
-        """Where a value stands."""
+        """The horizontal position of a value."""
         return round(LABELS + (WIDTH - LABELS - RIGHT) * value / self.ticks()[-1], 1)
 
     def y(self, row: int) -> float:
+        """The vertical position of a line."""
         return TOP + ROW * (row + 0.5)
 
     def label(self, dot: Dot) -> str:
-        text = format_text(dot.label)
-        return text if len(text) <= LABEL_LENGTH else text[: LABEL_LENGTH - 1] + "…"
+        """The name of a line, cut off where it is long."""
+        return printable(dot.label, LABEL_LENGTH)
 
     def ticks(self) -> list[float]:
         """About four round values from 0 to the highest end.
@@ -71,4 +69,5 @@ class DotPlot:
         return [round(step * place, 10) for place in range(math.ceil(highest / step - 1e-9) + 1)]
 
     def tick_text(self, value: float) -> str:
+        """A value of the axis."""
         return format_number(value, 2).rstrip("0").rstrip(".")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from neatrec.leaderboard.run import (
 from neatrec.report.page import Page, render
 from neatrec.report.sections import model_sections
 from neatrec.report.summary import FoundPairs, find_pairs, summary_section
-from neatrec.report.table import to_csv
 from neatrec.text import printable
 from neatrec.training.train import DEFAULT_MODEL
 
@@ -43,9 +41,20 @@ def make_report(
     split_options: Mapping[str, Any] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Leaderboard:
-    """Find the pairs of `baskets`, compare models on a part that none of them saw, and write the report into `out`.
+    """Find pairs, compare models on baskets that none of them was trained on, write the report.
 
-    `models` (None: all), `options` and `progress` are those of `run_leaderboard`.
+    Parameters
+    ----------
+    baskets
+        All baskets: pairs are found in all, models trained on one part and tested on the other.
+    out
+        Folder of the report; an earlier report there is replaced.
+    models
+        Models to compare; None: all.
+    options, progress
+        Those of `run_leaderboard`.
+    split, split_options
+        Those of `split_baskets`.
     """
     require_extra("report", "a report")
     refuse_foreign(Path(out))
@@ -65,17 +74,16 @@ def make_report(
 def write_report(
     result: Leaderboard, found: FoundPairs, out: str | Path, *, source: str = ""
 ) -> None:
-    """The page and its tables in the folder `out`; an earlier report there is replaced."""
+    """Write the page and its tables into the folder `out`; an earlier report is replaced."""
     advice = [result.advice] if result.advice else []
     advice += [f"{name} is left out: {reason}." for name, reason in result.skipped.items()]
-    sections = [summary_section(found, advice)]
-    sections += [replace(section, folded=True) for section in model_sections(result)]
     lead = f"The baskets: {source}." if source else ""
-    page = Page("What goes together", lead, tuple(sections))
+    summary = summary_section(found, advice)
+    page = Page("What goes together", lead, summary, model_sections(result))
     with replacing(Path(out), parents=True) as folder:
         (folder / TABLES).mkdir(parents=True)
         for table in page.tables():
-            (folder / TABLES / f"{table.name}.csv").write_text(to_csv(table), encoding="utf-8")
+            (folder / TABLES / f"{table.name}.csv").write_text(table.to_csv(), encoding="utf-8")
         (folder / PAGE).write_text(render(page), encoding="utf-8")
 
 

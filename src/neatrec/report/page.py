@@ -1,11 +1,10 @@
-"""The page: sections of words, tables, plots and lists, rendered into one HTML file that needs nothing else."""
+"""The page: sections of words, tables, plots and lists, rendered into one HTML file."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
@@ -24,6 +23,8 @@ class Paragraph(NamedTuple):
 
 
 class FactList(NamedTuple):
+    """Names with their values."""
+
     facts: tuple[tuple[str, str], ...]
 
 
@@ -36,14 +37,14 @@ class Tile(NamedTuple):
 
 
 class SummaryCard(NamedTuple):
-    """The numbers that a reader looks for first, and what to be careful about."""
+    """The numbers that a reader looks for first, and warnings."""
 
     tiles: tuple[Tile, ...]
     warnings: tuple[str, ...]
 
 
 class PairLine(NamedTuple):
-    """A pair, its evidence in one sentence, how sure and how strong it is."""
+    """A pair, its evidence in one sentence, and its grade in a few words."""
 
     item: str
     other: str
@@ -52,57 +53,65 @@ class PairLine(NamedTuple):
 
 
 class PairLines(NamedTuple):
-    """The best pairs; `table` is a file with more of them."""
+    """The best pairs, and the table with more of them."""
 
     pairs: tuple[PairLine, ...]
     table: ReportTable
 
 
+class ModelAnswers(NamedTuple):
+    """The first answers of a model: names, and whether each is a label."""
+
+    model: str
+    items: tuple[tuple[str, bool], ...]
+
+
 class ExampleQuery(NamedTuple):
-    """A query with the recommendations of each model: (model, items with whether they are labels)."""
+    """A query with the answers of each model."""
 
     name: str
     category: str
     labels: int
-    answers: tuple[tuple[str, tuple[tuple[str, bool], ...]], ...]
+    answers: tuple[ModelAnswers, ...]
 
 
 class ExampleList(NamedTuple):
+    """Some queries."""
+
     queries: tuple[ExampleQuery, ...]
 
 
 Block = Paragraph | ReportTable | DotPlot | FactList | ExampleList | SummaryCard | PairLines
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """A part of the page with its own heading and entry in the contents."""
 
     id: str
     title: str
     blocks: tuple[Block, ...]
-    folded: bool = False
-    """Folded under "For statisticians", after the others."""
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(NamedTuple):
+    """The summary, and the sections that are folded under "For statisticians"."""
+
     title: str
     lead: str
-    sections: tuple[Section, ...]
+    summary: Section
+    folded: tuple[Section, ...]
 
     def tables(self) -> Iterator[ReportTable]:
-        """Every table, those that are files only included."""
-        blocks = (block for section in self.sections for block in section.blocks)
-        for block in blocks:
-            if isinstance(block, PairLines):
-                yield block.table
-            elif isinstance(block, ReportTable):
-                yield block
+        """Every table, including those that are files only."""
+        for section in (self.summary, *self.folded):
+            for block in section.blocks:
+                if isinstance(block, PairLines):
+                    yield block.table
+                elif isinstance(block, ReportTable):
+                    yield block
 
 
 def render(page: Page) -> str:
-    """The page as HTML. Every text is escaped; the content-security policy lets nothing run and nothing load."""
+    """The page as HTML: every text is escaped, and its policy lets nothing run and nothing load."""
     style = _templates().get_template("style.css").render()
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"

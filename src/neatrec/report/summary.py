@@ -1,4 +1,4 @@
-"""The first screen, for whoever owns the shop: what was found, what it is worth, how certain it is, the best pairs."""
+"""The first screen, for the owner of the shop: pairs, their worth, their certainty, the best."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ SHOWN = 10
 """Pairs on the first screen."""
 LISTED = 500
 """Pairs in the CSV file."""
+TITLE = "The pairs worth most"
 COLUMNS = (
     text("item"),
     text("goes_with"),
     text("grade"),
     text("strength"),
+    text("same_category"),
     number("together", "Bought together"),
     number("beyond_chance", digits=1),
     interval("lift", digits=1),
@@ -47,23 +49,19 @@ class FoundPairs:
     sales: float
     """Share of the lines whose item has a certain or likely pair."""
     worth: float
-    """Orders with both items beyond those by chance, at least: the sum over the pairs of the lower bound."""
+    """Orders with both items beyond those by chance, at least: the sum of the lower bounds."""
     unit: str
     """What `worth` counts: customers, where they return, else orders."""
     best: ReportTable
     """The pairs, most orders beyond chance first."""
     strata: str
-    """Within what the evidence was measured."""
-
-    @property
-    def pairs(self) -> int:
-        return self.certain + self.likely
+    """Strata within which the evidence was measured, as a sentence."""
 
 
 def find_pairs(
     baskets: Baskets, strata: Sequence[str] | None = None, *, threads: int | None = None
 ) -> FoundPairs:
-    """The pairs with evidence in all of `baskets`, by the code of the serving table."""
+    """The pairs with evidence in all of `baskets`, counted as the serving table counts them."""
     book = CountBook(baskets, Engine(threads=threads))
     pairs = EvidenceTable.of(baskets, strata=strata, book=book)
     covered = np.zeros(len(baskets.catalog), dtype=np.bool_)
@@ -71,20 +69,7 @@ def find_pairs(
     lines, grade = baskets.item_counts, pairs.columns["grade"]
     beyond = pairs.columns["beyond"][pairs.evident]
     best = pairs.evident[np.argsort(-beyond, kind="stable")[:LISTED]]
-    catalog = baskets.catalog
-    rows = [
-        (
-            catalog.name(int(pairs.one[row])),
-            catalog.name(int(pairs.other[row])),
-            each.grade,
-            each.strength,
-            each.count if each.customers < 0 else each.customers,
-            each.beyond,
-            (each.lift, each.lift_low, each.lift_high),
-            each.words(),
-        )
-        for row, each in ((row, pairs.evidence_at(row)) for row in best.tolist())
-    ]
+    rows = [_pair_row(baskets, pairs, row) for row in best.tolist()]
     return FoundPairs(
         certain=int((grade == CERTAIN).sum()),
         likely=int((grade == LIKELY).sum()),
@@ -94,24 +79,39 @@ def find_pairs(
         sales=float(lines[covered].sum() / max(lines.sum(), 1)),
         worth=float(beyond.sum()),
         unit="customers" if pairs.by_customer else "orders",
-        best=ReportTable(
-            "pairs", "Pairs with evidence, most beyond chance first", COLUMNS, tuple(rows)
-        ),
+        best=ReportTable("pairs", "Pairs with evidence, most beyond chance first", COLUMNS, rows),
         strata=pairs.words(),
     )
 
 
+def _pair_row(baskets: Baskets, pairs: EvidenceTable, row: int) -> dict[str, object]:
+    evidence = pairs.evidence_at(row)
+    return {
+        "item": baskets.catalog.name(int(pairs.one[row])),
+        "goes_with": baskets.catalog.name(int(pairs.other[row])),
+        "grade": evidence.grade,
+        "strength": evidence.strength,
+        "same_category": "same category" if evidence.same_category == 1 else None,
+        "together": evidence.count if evidence.customers < 0 else evidence.customers,
+        "beyond_chance": evidence.beyond,
+        "lift": evidence.lift,
+        "lift_low": evidence.lift_low,
+        "lift_high": evidence.lift_high,
+        "evidence": evidence.words(),
+    }
+
+
 def summary_section(found: FoundPairs, advice: Sequence[str]) -> Section:
-    """The card, one sentence on certainty, and the pairs that are worth most."""
-    if not found.pairs:
+    """The numbers, one sentence on certainty, and the pairs that are worth most."""
+    if not found.certain + found.likely:
         nothing = "No pair is bought together more often than by chance."
-        return Section("summary", "The pairs worth most", (Paragraph(nothing),))
-    explained = plural(found.explained, "more pair is", "more pairs are")
+        return Section("summary", TITLE, (Paragraph(nothing),))
     kinds = f"{found.certain:,} certain, {found.likely:,} likely."
     if found.explained:
+        explained = plural(found.explained, "more pair is", "more pairs are")
         kinds += f" {explained} left out: a season, a store or the basket size explains them."
     tiles = (
-        Tile("Pairs found", f"{found.pairs:,}", kinds),
+        Tile("Pairs found", f"{found.certain + found.likely:,}", kinds),
         Tile(
             "Sales covered",
             format_share(found.sales, 0),
@@ -119,18 +119,19 @@ def summary_section(found: FoundPairs, advice: Sequence[str]) -> Section:
         ),
         Tile(
             "Bought together beyond chance",
-            f"{format_number(found.worth, 0)} {found.unit}",
-            "At least this many more than if items were put into carts independently of each other.",
+            f"{format_number(found.worth)} {found.unit}",
+            "At least this many more than if each item were bought independently of the others.",
         ),
     )
     certainty = (
-        f"Of the certain pairs at most {format_share(CERTAIN_Q, 1)} are coincidence, of all pairs found at "
-        f"most {format_share(LIKELY_Q, 0)}. {found.strata} An association is no proof of extra sales: only "
+        f"At most {format_share(CERTAIN_Q)} of the certain pairs and {format_share(LIKELY_Q, 0)} "
+        "of all pairs found are coincidence, and an association is no proof of extra sales: only "
         "an experiment shows these."
     )
-    shown = tuple(
-        PairLine(row[0], row[1], row[-1], f"{row[2]}, {row[3]}") for row in found.best.rows[:SHOWN]
-    )
+    shown = []
+    for row in found.best.rows[:SHOWN]:
+        facts = ", ".join(filter(None, (row["grade"], row["strength"], row["same_category"])))
+        shown.append(PairLine(row["item"], row["goes_with"], row["evidence"], facts))
     blocks: list[Block] = [SummaryCard(tiles, tuple(advice)), Paragraph(certainty)]
-    blocks.append(PairLines(shown, found.best))
-    return Section("summary", "The pairs worth most", tuple(blocks))
+    blocks += [PairLines(tuple(shown), found.best), Paragraph(found.strata, "note")]
+    return Section("summary", TITLE, tuple(blocks))
