@@ -123,7 +123,7 @@ class Shop:
 
     @named
     def all(
-        self, k: int = 10, *, min_evidence: str | None = None, same_category: str = "last"
+        self, k: int = 10, *, min_evidence: str | None = None, same_category: str | None = None
     ) -> ResultTable:
         """The answers of all items as one table, one row per answer, as `neatrec export` writes it.
 
@@ -149,7 +149,7 @@ class Shop:
         min_evidence: str | None = None,
         category: str | Sequence[str] | None = None,
         exclude: Item | Sequence[Item] = (),
-        same_category: str = "last",
+        same_category: str | None = None,
         diversify: bool = False,
     ) -> ResultTable:
         """The answers to an item.
@@ -167,7 +167,8 @@ class Shop:
         exclude
             Ids or names of items that are no answers.
         same_category
-            Where answers of the item's own category stand: `last`, `exclude`, or `mix`.
+            Where answers of the item's own category stand: `last` (the default),
+            `exclude`, or `mix`.
         diversify
             At most one answer per category.
         """
@@ -196,7 +197,7 @@ class Shop:
         min_evidence: str | None = None,
         category: str | Sequence[str] | None = None,
         exclude: Item | Sequence[Item] = (),
-        same_category: str = "last",
+        same_category: str | None = None,
         diversify: bool = False,
     ) -> ResultTable:
         """The answers to a cart; the parameters are those of `goes_with`."""

@@ -48,8 +48,8 @@ class ExportOptions:
     k: int = 10
     min_evidence: str | None = None
     """None: likely; for items that nobody has bought, what goes with their category."""
-    same_category: str = "last"
-    """Where answers of the item's own category stand: last, exclude, mix."""
+    same_category: str | None = None
+    """Place of answers of the item's own category: last, exclude, mix; None: as trained."""
     products: Path | None = None
     """The product export of a shop system."""
     table: str | None = None

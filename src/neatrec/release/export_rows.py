@@ -43,7 +43,7 @@ def answers_table(table: PairTable, filters: Filters) -> pa.Table:
 
 def export_rows(table: PairTable, filters: Filters) -> ExportRows:
     """The first answers of each item, as `recommend` gives them; of guesses those that the table holds."""
-    found, columns = table.answers, table.pairs.columns
+    filters, found, columns = filters.of(table), table.answers, table.pairs.columns
     grade, same = (columns[name][found["pair"]] for name in ("grade", "same_category"))
     kept = np.flatnonzero(
         (grade <= filters.level) & ((same == 0) | (filters.same_category != "exclude"))

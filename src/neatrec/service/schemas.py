@@ -167,10 +167,9 @@ class RequestFilters(RequestModel):
         "The least evidence an answer must have. Default `likely`, and for an item that nobody has bought "
         "what goes with its category."
     )
-    same_category: SameCategory = Field(
-        default="last",
-        description="Where answers of the question's own category stand: after all others, nowhere, or mixed with "
-        "them by the lower end of the lift.",
+    same_category: SameCategory | Absent = optional(
+        "Where answers of the question's own category stand: after all others, nowhere, or mixed "
+        "with them by the lower end of the lift. By default as trained: `last` unless named there."
     )
     diversify: bool = Field(default=False, description="At most one answer per category.")
 

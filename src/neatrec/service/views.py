@@ -109,7 +109,12 @@ IN_TEMPLATES = {
     "field_values": field_values,
     "grade_name": grade_name,
     "levels": {level: grade_name(level) for level in LEVELS},
-    "same_category": {"": "after the others", "mix": "mixed with them", "exclude": "left out"},
+    "same_category": {
+        "": "as trained",
+        "last": "after the others",
+        "mix": "mixed with them",
+        "exclude": "left out",
+    },
     "sort_names": {
         "beyond": "most orders beyond chance",
         "strength": "strongest",

@@ -21,7 +21,7 @@ from neatrec.errors import must_be, must_be_one_of, require_whole
 from neatrec.models.items import Item, find_items, in_categories
 from neatrec.models.recommendations import CartScores, best
 from neatrec.serving.evidence import GRADES, GUESS, LIKELY, PUBLIC, Evidence
-from neatrec.serving.table import PairTable
+from neatrec.serving.table import SAME_CATEGORY, PairTable
 from neatrec.text import plural, printable
 
 Codes = npt.NDArray[np.int32]
@@ -29,7 +29,6 @@ Mask = npt.NDArray[np.bool_]
 
 LEVELS = ("certain", "likely", "guess", "category")
 """What `min_evidence` may be, the strictest first. A rule of the shop needs no evidence."""
-SAME_CATEGORY = ("last", "exclude", "mix")
 """Where answers of the question's own category stand: after all others, nowhere, or among them by
 the lower end of their lift."""
 MEMBERS = 200
@@ -47,7 +46,8 @@ class Filters:
     """The items that may be answers, shape (items,); None: all."""
     exclude: tuple[int, ...] = ()
     """Codes of items that may not."""
-    same_category: str = SAME_CATEGORY[0]
+    same_category: str | None = None
+    """One of `SAME_CATEGORY`; None: the default of the bundle."""
     diversify: bool = False
     """At most one answer per category."""
     include_explained: bool = False
@@ -61,8 +61,12 @@ class Filters:
             require_whole("month", self.month, 1, 12)
         if self.min_evidence is not None and self.min_evidence not in LEVELS:
             raise must_be_one_of("min_evidence", LEVELS, self.min_evidence)
-        if self.same_category not in SAME_CATEGORY:
+        if self.same_category not in (None, *SAME_CATEGORY):
             raise must_be_one_of("same_category", SAME_CATEGORY, self.same_category)
+
+    def of(self, table: PairTable) -> Filters:
+        """The same filters, with the defaults of a bundle."""
+        return replace(self, same_category=self.same_category or table.same_category)
 
     @property
     def level(self) -> int:
@@ -227,7 +231,7 @@ def recommend(
     min_evidence: str | None = None,
     category: str | Sequence[str] | None = None,
     exclude: Item | Sequence[Item] = (),
-    same_category: str = "last",
+    same_category: str | None = None,
     diversify: bool = False,
     include_explained: bool = False,
     month: int | None = None,
@@ -250,7 +254,8 @@ def recommend(
     exclude
         Ids or names of items that are no answers.
     same_category
-        Where answers of the question's own category stand: `last`, `exclude`, or `mix`.
+        Where answers of the question's own category stand: `last`, `exclude`, or `mix`. By default
+        as the bundle was trained, which is `last` unless named.
     diversify
         At most one answer per category.
     include_explained
@@ -283,6 +288,7 @@ def answers_to(
     table: PairTable, cart: Sequence[int], filters: Filters, rules: ShopRules | None = None
 ) -> Answers:
     """`recommend` for codes, under the rules of a shop."""
+    filters = filters.of(table)
     rules = ShopRules() if rules is None else rules
     picker = Picker(table, cart, filters, rules)
     notes = [_new_note(table, code) for code in cart if not table.item_count[code]]
@@ -313,6 +319,7 @@ def answers_from_category(
     table: PairTable, members: Mask, filters: Filters, rules: ShopRules | None = None
 ) -> Answers:
     """The answers to an item that the table does not hold, from its category: `members` (items,)."""
+    filters = filters.of(table)
     picker = Picker(table, (), filters, ShopRules() if rules is None else rules)
     picker.own = {table.category[code] for code in np.flatnonzero(members).tolist()} - {UNKNOWN}
     lines = _of_category(picker, members, filters.k) if filters.by_category else []

@@ -20,7 +20,7 @@ from neatrec.models.parallel import thread_limit
 from neatrec.serving.counted import EvidenceTable
 from neatrec.serving.evidence import GUESS, LIKELY, thresholds
 from neatrec.serving.files import Columns
-from neatrec.serving.table import NOTE, category_of, write_table
+from neatrec.serving.table import NOTE, SAME_CATEGORY, category_of, write_table
 from neatrec.text import plural
 
 log = logging.getLogger(__name__)
@@ -85,6 +85,7 @@ def save_indexed(
     *,
     seed: int | None,
     k: int = K,
+    same_category: str = SAME_CATEGORY[0],
     strata: Sequence[str] | None = None,
     keep_users: bool = False,
     threads: int | None = None,
@@ -96,6 +97,8 @@ def save_indexed(
     ----------
     k
         Answers per item; pairs with evidence are all kept.
+    same_category
+        Place of answers of the question's own category, where a question names none.
     strata
         Columns within which the evidence is measured; None: basket size, month and store, as far
         as they are known, (): none.
@@ -117,6 +120,8 @@ def save_indexed(
             time.perf_counter() - started,
         )
         about = {"k": k, "answers": len(answers["item"]), "reason": model.reason}
+        if same_category != SAME_CATEGORY[0]:
+            about["same_category"] = same_category
         return {NOTE: {**about, "grades": thresholds(), "evidence": pairs.about()}}
 
     return save_bundle(model, path, seed=seed, keep_users=keep_users, write_extra=write)

@@ -51,6 +51,8 @@ ABOUT_EVIDENCE: Kinds = {
     **dict.fromkeys(("min_count", "baskets", "records"), (int,)),
 }
 """What the manifest's entry about the table must hold."""
+SAME_CATEGORY = ("last", "exclude", "mix")
+"""Places of answers of the question's own category; the first is the default."""
 READ_BYTES = 1 << 30
 """At once: some systems read no 2 GiB."""
 
@@ -95,6 +97,8 @@ class PairTable:
         self.manifest = manifest
         self.version = manifest.content_hash
         self.k: int = about["k"]
+        self.same_category: str = about.get("same_category", SAME_CATEGORY[0])
+        """The default of questions."""
         self.reason: str = about["reason"]
         """Why the model names a pair without evidence; see `evidence.REASONS`."""
         self.catalog, self.item_count = read_catalog(folder, manifest)
@@ -254,6 +258,8 @@ def _about(folder: Path, manifest: Manifest) -> dict[str, Any]:
     check_entries(about["evidence"], ABOUT_EVIDENCE, folder / NAME)
     if not all(isinstance(name, str) for name in about["evidence"]["strata"]):
         raise damaged(folder / NAME, "`strata` must be a list of names")
+    if about.get("same_category", "last") not in SAME_CATEGORY:
+        raise damaged(folder / NAME, "`same_category` must be one of last, exclude, mix")
     return dict(about)
 
 

@@ -14,13 +14,13 @@ from neatrec.cooccurrence.count_book import CountBook
 from neatrec.cooccurrence.engine import MEMORY, Engine
 from neatrec.cooccurrence.strata import SIZE, parse_strata, usable_strata
 from neatrec.data.baskets import Baskets
-from neatrec.errors import ParameterError, must_be
+from neatrec.errors import ParameterError, must_be, must_be_one_of
 from neatrec.models import make_model
 from neatrec.models.base import Model
 from neatrec.models.run import Progress, Run
 from neatrec.serving import PairTable, save_indexed
 from neatrec.serving.build import K
-from neatrec.serving.table import NOTE
+from neatrec.serving.table import NOTE, SAME_CATEGORY
 from neatrec.text import printable
 from neatrec.training.measure import Measured, measured
 
@@ -72,6 +72,8 @@ class TrainOptions:
     None: basket size, month and store, as far as the baskets have them; (): none."""
     k: int | None = None
     """Answers kept per item in the serving table; None: the default."""
+    same_category: str = SAME_CATEGORY[0]
+    """Place of answers of the question's own category, where a question names none."""
     engine: Engine = MEMORY
     """Where pairs are counted. The model is the same."""
     progress: Callable[[Progress], None] | None = None
@@ -79,6 +81,8 @@ class TrainOptions:
     def __post_init__(self) -> None:
         if self.k is not None and self.k < 1:
             raise must_be("k", "at least 1", self.k)
+        if self.same_category not in SAME_CATEGORY:
+            raise must_be_one_of("same_category", SAME_CATEGORY, self.same_category)
         object.__setattr__(self, "strata", parse_strata(self.strata))
 
     @property
@@ -158,6 +162,8 @@ def trained_otherwise(
     }
     if table is not None:
         facts["-k"] = table["k"], K if options.k is None else options.k
+        placed = table.get("same_category", SAME_CATEGORY[0])
+        facts["--same-category"] = placed, options.same_category
         facts["--strata"] = (
             ",".join(table["evidence"].get("strata", ())) or "none",
             ",".join(strata) or "none",
@@ -204,6 +210,7 @@ def _save(model: Model, out: Path, book: CountBook, options: TrainOptions) -> Ma
         book.baskets,
         book=book,
         k=K if options.k is None else options.k,
+        same_category=options.same_category,
         strata=options.strata,
         seed=options.seed,
         keep_users=keep_users,
