@@ -15,9 +15,6 @@ TOP = 10
 """Answers compared per item."""
 MAX_LISTED = 20
 """Items listed."""
-BLOCK = 20_000
-"""Items compared at a time."""
-
 Codes = npt.NDArray[np.int32]
 
 
@@ -55,7 +52,7 @@ class BundleDiff:
     """The largest, by sales and share changed."""
 
     def to_json(self) -> dict[str, Any]:
-        """As `neatrec publish --diff --json` prints it."""
+        """The fields as `neatrec publish --diff --json` prints them."""
         return asdict(self)
 
 
@@ -64,7 +61,7 @@ def compare(old: PairTable, new: PairTable, *, listed: int = MAX_LISTED) -> Bund
     old_of = _old_codes(new, old)
     bought_old, bought_new = old.item_count > 0, new.item_count > 0
     both = np.flatnonzero(bought_new & (old_of >= 0) & bought_old[np.maximum(old_of, 0)])
-    share = _changed(old, new, both, old_of)
+    share = _changed(old, new, old_of)[both]
     sales = new.item_count[both].astype(np.float64)
     order = np.lexsort((both, -sales * share))[:listed]
     return BundleDiff(
@@ -96,53 +93,32 @@ def _old_codes(new: PairTable, old: PairTable) -> Codes:
     return np.array([lookup.get(item, -1) for item in new.catalog.ids.to_pylist()], dtype=np.int32)
 
 
-def top_answers(index: PairTable, codes: npt.NDArray[np.integer[Any]]) -> Codes:
-    """The top ten answers with evidence of some items, -1 where there are fewer, shape (items, 10).
+def top_answers(index: PairTable) -> tuple[Codes, Codes]:
+    """The first ten answers with evidence of every item: queries, and their answers, best first.
 
-    Answers without evidence are not served by default and change with every training: they would hide the rest.
+    Answers without evidence are not served by default and change with every training.
     """
-    out = np.full((len(codes), TOP), -1, dtype=np.int32)
-    start, lengths = index.start[codes], index.start[codes + 1] - index.start[codes]
-    row = np.repeat(np.arange(len(codes)), lengths)
-    before = np.cumsum(lengths) - lengths
-    place = np.arange(len(row)) + np.repeat(start - before, lengths)
-    shown = index.pairs.columns["grade"][index.answers["pair"][place]] <= LIKELY
-    counted = np.concatenate([[0], np.cumsum(shown)])
-    rank = counted[:-1] - np.repeat(counted[before], lengths)
-    kept = shown & (rank < TOP)
-    out[row[kept], rank[kept]] = index.answers["item"][place[kept]]
-    return out
+    found = index.answers
+    shown = index.pairs.columns["grade"][found["pair"]] <= LIKELY
+    query, item = found["query"][shown], found["item"][shown]
+    first = np.arange(len(query)) - np.searchsorted(query, query) < TOP
+    return query[first], item[first]
 
 
-def _changed(
-    old: PairTable, new: PairTable, both: npt.NDArray[np.intp], old_of: Codes
-) -> npt.NDArray[np.float64]:
-    """The share of each item's top ten that changed, shape (both,)."""
-    out = np.zeros(len(both))
-    for begin in range(0, len(both), BLOCK):
-        part = both[begin : begin + BLOCK]
-        before, after = top_answers(old, old_of[part]), top_answers(new, part)
-        as_old = np.where(after >= 0, old_of[np.maximum(after, 0)], -2)
-        kept = ((as_old[:, :, None] == before[:, None, :]) & (as_old >= 0)[:, :, None]).sum(
-            axis=(1, 2)
-        )
-        length = np.maximum((before >= 0).sum(axis=1), (after >= 0).sum(axis=1))
-        out[begin : begin + BLOCK] = 1.0 - kept / np.maximum(length, 1)
-        out[begin : begin + BLOCK][length == 0] = 0.0
-    return out
+def _changed(old: PairTable, new: PairTable, old_of: Codes) -> npt.NDArray[np.float64]:
+    """The share of each new item's top ten that is new or gone, shape (new items,)."""
+    (query, item), (old_query, old_item) = top_answers(new), top_answers(old)
+    known = (old_of[query] >= 0) & (old_of[item] >= 0)
+    as_old = old_of[query].astype(np.int64) * len(old) + old_of[item]
+    same = known & np.isin(as_old, old_query.astype(np.int64) * len(old) + old_item)
+    kept = np.bincount(query[same], minlength=len(new))
+    before = np.append(np.bincount(old_query, minlength=len(old)), 0)[old_of]
+    length = np.maximum(np.bincount(query, minlength=len(new)), before)
+    return np.where(length > 0, 1.0 - kept / np.maximum(length, 1), 0.0)
 
 
 def _change(old: PairTable, new: PairTable, code: int, old_code: int, share: float) -> AnswerChange:
-    before = {
-        old.catalog.id(c): old.catalog.name(c)
-        for c in top_answers(old, np.array([old_code]))[0]
-        if c >= 0
-    }
-    after = {
-        new.catalog.id(c): new.catalog.name(c)
-        for c in top_answers(new, np.array([code]))[0]
-        if c >= 0
-    }
+    before, after = _names(old, old_code), _names(new, code)
     return AnswerChange(
         id=new.catalog.id(code),
         name=new.catalog.name(code),
@@ -151,3 +127,9 @@ def _change(old: PairTable, new: PairTable, code: int, old_code: int, share: flo
         gone=tuple(name for item, name in before.items() if item not in after),
         came=tuple(name for item, name in after.items() if item not in before),
     )
+
+
+def _names(index: PairTable, code: int) -> dict[str, str]:
+    """The names of the first ten answers with evidence, by id."""
+    items = index.items_of(code, LIKELY)[:TOP]
+    return {index.catalog.id(item): index.catalog.name(item) for item in items}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
 
 from neatrec.errors import GateError, ParameterError, SourceError, must_be, must_be_one_of
 from neatrec.io.options import read_toml
@@ -18,17 +16,17 @@ class PublishLimits:
     """Limits, as shares: 0.2 is 20 percent."""
 
     rows_fall: float = 0.2
-    """How far the training lines may fall, as a share of the live bundle's."""
+    """Largest fall of the training lines, as a share of the live bundle's."""
     rows_rise: float = 1.0
-    """How far they may rise."""
+    """Largest rise of the training lines."""
     items_fall: float = 0.1
-    """How far the number of bought items may fall."""
+    """Largest fall of the number of bought items."""
     items_rise: float = 1.0
-    """How far it may rise."""
+    """Largest rise of the number of bought items."""
     coverage_fall: float = 0.05
-    """How far the share of sales with evidence may fall, absolutely."""
+    """Largest fall of the share of sales with evidence, in absolute terms."""
     top10_changed: float = 0.5
-    """The largest share of changed top ten answers, weighted by sales."""
+    """Largest share of changed top ten answers, weighted by sales."""
     file: str | None = field(default=None, compare=False)
     """The file of the limits; None: the defaults, or the caller's."""
 
@@ -41,21 +39,15 @@ class PublishLimits:
     @classmethod
     def read(cls, file: str | Path) -> PublishLimits:
         """The limits of a TOML file; the others stay at their defaults."""
-        file = Path(file)
-        settings = read_toml(file)
+        settings = read_toml(Path(file))
         try:
-            return replace(cls.make(settings), file=str(file))
+            for name in settings:
+                if name not in limit_names():
+                    raise must_be_one_of("limit", limit_names(), name)
+            return cls(**settings, file=str(file))
         except ParameterError as error:
-            raise SourceError(
-                f"{printable(file)}: {error.message}", hint=error.hint, file=str(file)
-            ) from error
-
-    @classmethod
-    def make(cls, settings: Mapping[str, Any]) -> PublishLimits:
-        for name in settings:
-            if name not in limit_names():
-                raise must_be_one_of("limit", limit_names(), name)
-        return cls(**settings)
+            message = f"{printable(file)}: {error.message}"
+            raise SourceError(message, hint=error.hint, file=str(file)) from error
 
     def violations(self, change: BundleDiff) -> list[str]:
         """One sentence per violated limit."""
@@ -65,32 +57,31 @@ class PublishLimits:
         ]
         old, new = change.coverage
         if old - new > self.coverage_fall:
-            found.append(
-                f"sales with evidence fell from {old:.1%} to {new:.1%} (coverage_fall = {self.coverage_fall:g})"
-            )
+            fell = f"sales with evidence fell from {old:.1%} to {new:.1%}"
+            found.append(f"{fell} (coverage_fall = {self.coverage_fall:g})")
         if change.top10_changed > self.top10_changed:
-            found.append(
-                f"{change.top10_changed:.1%} of the top ten answers changed (top10_changed = {self.top10_changed:g})"
-            )
+            changed = f"{change.top10_changed:.1%} of the top ten answers changed"
+            found.append(f"{changed} (top10_changed = {self.top10_changed:g})")
         return found
 
-    def _origin(self) -> str:
-        if self.file is not None:
-            return f"the limits come from {printable(self.file)}."
-        return (
-            "these are the default limits: set others in gate.toml in the store, or by --gate FILE."
-        )
-
     def check(self, change: BundleDiff) -> None:
-        if reasons := self.violations(change):
-            raise GateError(
-                "not published: " + "; ".join(reasons),
-                hint=f"The live bundle is untouched. `neatrec publish --diff` shows the changes; {self._origin()}",
-                reasons=reasons,
-            )
+        """Refuse a bundle that violates a limit."""
+        reasons = self.violations(change)
+        if not reasons:
+            return
+        origin = "these are the default limits: set others in gate.toml in the store, or by --gate."
+        if self.file is not None:
+            origin = f"the limits come from {printable(self.file)}."
+        shown = "`neatrec publish --diff` shows the changes"
+        raise GateError(
+            f"not published: {'; '.join(reasons)}",
+            hint=f"The live bundle is untouched. {shown}; {origin}",
+            reasons=reasons,
+        )
 
 
 def limit_names() -> list[str]:
+    """The names that a file of limits may hold."""
     return [entry.name for entry in fields(PublishLimits) if entry.name != "file"]
 
 

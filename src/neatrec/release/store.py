@@ -1,7 +1,8 @@
 """Writes a store of bundle versions.
 
-A version is written to `versions/.writing`, verified and renamed, and then `current` is replaced atomically: a reader
-always finds the complete old or new one. A later rollback skips a version that was rolled back.
+A version is written to `versions/.writing`, verified and renamed; then `current` is replaced
+atomically: a reader always finds the complete old or new one. A later rollback skips a version that
+was rolled back.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class BundleStore:
 
     @property
     def gate_file(self) -> Path:
+        """The file of the limits."""
         return self.folder / GATE
 
     def versions(self) -> list[StoredVersion]:
@@ -65,7 +67,8 @@ class BundleStore:
             if version.folder.name == Path(target).name:
                 return version
         raise BundleError(
-            f"{printable(self.folder)} links to a live version that does not exist: {printable(target)}",
+            f"{printable(self.folder)} links to a live version that is not there: "
+            f"{printable(target)}",
             hint="`neatrec publish --rollback STORE --to N` makes another one live.",
         )
 
@@ -111,6 +114,7 @@ class BundleStore:
         return version
 
     def make_live(self, version: StoredVersion) -> None:
+        """Let `current` name a version, in one step."""
         beside = self.folder / f".{CURRENT}.new"
         beside.unlink(missing_ok=True)
         os.symlink(f"{VERSIONS}/{version.folder.name}", beside)
@@ -118,20 +122,16 @@ class BundleStore:
         sync_folder(self.folder)
 
     def prune(self, keep: int = MAX_VERSIONS) -> list[StoredVersion]:
-        """Remove all but the last `keep` versions and the live one; returns the removed ones."""
+        """Remove all but the last `keep` versions and the live one, and what killed runs left."""
         live = self.current()
         old = [version for version in self.versions()[:-keep] if version != live]
         for version in old:
             # renamed first: a crash in between leaves no incomplete version
-            beside = version.folder.with_name(f".gone-{version.folder.name}")
-            os.rename(version.folder, beside)
-            version.mark.unlink(missing_ok=True)
-        for leftover in (self.folder / VERSIONS).glob(".gone-*"):
-            shutil.rmtree(leftover, ignore_errors=True)
+            os.rename(version.folder, version.folder.with_name(f".gone-{version.folder.name}"))
         kept = {version.mark for version in self.versions()}
-        for mark in (self.folder / VERSIONS).glob(f"*{ROLLED_BACK}"):
-            if mark not in kept:  # of a version that a killed publish removed
-                remove(mark)
+        marks = (self.folder / VERSIONS).glob(f"*{ROLLED_BACK}")
+        for leftover in {*(self.folder / VERSIONS).glob(".gone-*"), *marks} - kept:
+            remove(leftover)
         return old
 
     @property
@@ -141,9 +141,9 @@ class BundleStore:
 
 def versions_in(store: Path) -> list[dict[str, Any]]:
     """The versions of a store as JSON values, the newest first; facts of a damaged manifest are None."""
-    place = BundleStore(store)
-    live = place.current()
-    return [_version_facts(version, version == live) for version in reversed(place.versions())]
+    stored = BundleStore(store)
+    live = stored.current()
+    return [_version_facts(version, version == live) for version in reversed(stored.versions())]
 
 
 def _version_facts(version: StoredVersion, live: bool) -> dict[str, Any]:
