@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from helpers.toyshop import toy_baskets
+from neatrec import load
 from neatrec.bundle import load_bundle
 from neatrec.cli.main import exit_code_of
 from neatrec.models import MODEL_NAMES, Run, make_model
@@ -26,7 +27,9 @@ GUESSES = ["--min-evidence", "guess"]
 
 
 def answer(capsys: pytest.CaptureFixture[str], command: str, *words: object) -> dict:
-    asked = [command, *map(str, words), *(GUESSES if command == "recommend" else ())]
+    asked = [command, *map(str, words)]
+    if command == "recommend" and "--min-evidence" not in asked:
+        asked += GUESSES
     assert exit_code_of([*asked, "--json"]) == 0
     found: dict = json.loads(capsys.readouterr().out)
     return found
@@ -40,6 +43,34 @@ def test_what_goes_with_an_item_is_a_table(
     assert "Goes with Tea (neat)" in shown
     assert "Biscuits" in shown
     assert len(re.findall(r"^ +[1-3]  ", shown, re.MULTILINE)) == 3
+
+
+def test_the_place_of_the_same_category_is_set_by_training_and_by_a_question(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Tea and cups are sold with a pot of the shelf of tea, in every command and in Python."""
+    orders, bundle = tmp_path / "orders.csv", tmp_path / "bundle"
+    kinds = [("pot", "tea", "cup")] * 60 + [("pot", "tea")] * 60 + [("rice", "salt")] * 200
+    shelf = {"pot": "tea", "tea": "tea", "cup": "china", "rice": "food", "salt": "spice"}
+    lines = [f"{n},{item},{shelf[item]}" for n, basket in enumerate(kinds) for item in basket]
+    orders.write_text("\n".join(["order_id,sku,category", *lines, ""]))
+
+    def answers(*words: str) -> list[str]:
+        found = answer(capsys, "recommend", bundle, "pot", "--min-evidence", "likely", *words)
+        return [line["id"] for line in found["recommendations"]]
+
+    for place, expected in {"last": ["cup", "tea"], "exclude": ["cup"]}.items():
+        words = ["train", str(orders), "--model", "lift", "--same-category", place]
+        assert exit_code_of([*words, "--out", str(bundle)]) == 0
+        said = capsys.readouterr().out
+        assert "of the pairs are of one category" in said
+        assert answers() == expected
+        assert answers("--same-category", "last") == ["cup", "tea"]
+        assert set(answers("--same-category", "mix")) == {"cup", "tea"}
+        rows = load(bundle).all().to_arrow().to_pylist()
+        assert [row["item"] for row in rows if row["query"] == "pot"] == expected
+    assert exit_code_of(["train", str(orders), "--same-category", "first"]) == 2
+    assert "`same_category` must be one of last, exclude, mix" in capsys.readouterr().err
 
 
 def test_ids_variants_and_names_ask_for_the_same_item(

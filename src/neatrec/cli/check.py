@@ -18,7 +18,7 @@ def check(
     output: OutputOptions,
     strata: list[str] | None = typer.Option(None, metavar="A,B|none", help=STRATA_HELP),
 ) -> None:
-    """Report contents, dropped rows, suspect values, and the smallest lift the orders can show."""
+    """Report contents, dropped rows, suspect values, and the smallest detectable lift."""
     from neatrec.check.run import check_baskets
 
     named, columns = parse_strata(strata)
@@ -34,10 +34,10 @@ def import_orders(
     to: Path = typer.Option(
         ...,
         metavar="FOLDER",
-        help="Folder of the orders; made if there is none.",
+        help="Folder of the orders, new or old.",
     ),
     replace_old: bool = typer.Option(
-        False, "--replace", help="Replacement of orders that are there already. Default: an error."
+        False, "--replace", help="Replacement of orders that are already there. Default: an error."
     ),
     strata: list[str] | None = typer.Option(
         None,
@@ -45,7 +45,7 @@ def import_orders(
         help="Columns that describe the basket, such as store, to keep.",
     ),
 ) -> None:
-    """Add the orders of SOURCE to a folder of Parquet files, which every command takes as SOURCE."""
+    """Add the orders of SOURCE to a folder of Parquet files, itself a SOURCE of every command."""
     from neatrec.io import orders_folder
     from neatrec.io.read import log_dropped
 

@@ -11,13 +11,7 @@ import typer
 
 from neatrec.cli.leaderboard import show_leaderboard
 from neatrec.cli.options import output_folder
-from neatrec.cli.output import (
-    OutputOptions,
-    close_bar,
-    found_words,
-    percent,
-    print_text,
-)
+from neatrec.cli.output import OutputOptions, close_bar, found_words, percent, print_text
 from neatrec.errors import require_extra
 from neatrec.text import plural, printable
 
@@ -49,23 +43,19 @@ def demo(
 
 
 def _show_summary(done: Demo) -> None:
-    """What was found, what was not fallen for, how good it is, and where to look: at most 15 lines of 80 columns."""
+    """The result in at most 15 lines of 80 columns."""
     from neatrec.serving import PairTable
     from neatrec.serving.evidence import times_chance
     from neatrec.training.train import DEFAULT_MODEL
 
     table, names = PairTable.open(done.bundle), done.market.baskets.catalog
-    rows = table.pairs.evident
+    rows, truth = table.pairs.evident, done.market.truth
     one, other = table.pairs.one[rows], table.pairs.other[rows]
-    planted = done.market.truth.is_complement(one, other) | done.market.truth.is_complement(
-        other, one
-    )
-    print(
-        f"A simulated supermarket: {plural(len(done.market.baskets), 'basket')}, {plural(len(names), 'item')}."
-    )
-    print(
-        f"{found_words(len(one), table.coverage())}, {percent(planted.mean(), 0)} of them planted there, such as:"
-    )
+    planted = truth.is_complement(one, other) | truth.is_complement(other, one)
+    baskets, items = plural(len(done.market.baskets), "basket"), plural(len(names), "item")
+    print(f"A simulated supermarket: {baskets}, {items}.")
+    found = found_words(len(one), table.coverage())
+    print(f"{found}, {percent(planted.mean(), 0)} of them planted there, such as:")
     for query, item, evidence in done.first_pairs(5):
         bought = f"{evidence.times_words()}, {times_chance(evidence.lift)} chance"
         print(f"  {_pair(names, query, item)}: {bought}")
@@ -74,17 +64,13 @@ def _show_summary(done: Demo) -> None:
         print(f"Caught: {_pair(names, trap.query, trap.item)}, {overall}")
     first = done.board.to_arrow().slice(0, len(done.board.model_specs)).to_pylist()
     hits = {row["model"]: row["hr@10"] for row in first}
-    chosen, statistic = DEFAULT_MODEL, first[0]["best_statistic"]
-    print(
-        f"Held-out HR@10: {hits[chosen]:.3f} by {chosen}, {hits[statistic]:.3f} by {statistic}, the best statistic."
-    )
+    statistic = first[0]["best_statistic"]
+    best = f"{hits[statistic]:.3f} by {statistic}, the best statistic"
+    print(f"Held-out HR@10: {hits[DEFAULT_MODEL]:.3f} by {DEFAULT_MODEL}, {best}.")
     print(f"The report: {done.report}")
     # `make demo` calls .venv/bin/neatrec, which is on no PATH
-    program = (
-        sys.argv[0]
-        if Path(sys.argv[0]).name == "neatrec" and not shutil.which("neatrec")
-        else "neatrec"
-    )
+    on_path = Path(sys.argv[0]).name != "neatrec" or shutil.which("neatrec")
+    program = "neatrec" if on_path else sys.argv[0]
     print(f'Ask: {program} recommend {done.bundle} "{names.name(done.first_pairs(1)[0][0])}"')
     print(f"Look at it: {program} serve {done.bundle}")
 

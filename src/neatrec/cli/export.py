@@ -6,7 +6,9 @@ from pathlib import Path
 
 import typer
 
-from neatrec.cli.output import OutputOptions, print_json
+from neatrec.cli.options import same_category_option
+from neatrec.cli.output import OutputOptions
+from neatrec.text import plural, printable
 
 
 def export(
@@ -32,14 +34,10 @@ def export(
     min_evidence: str | None = typer.Option(
         None,
         metavar="certain|likely|guess",
-        help="Least evidence of an answer. Default: likely; for items that nobody has bought, the "
-        "answers of their category.",
+        help="Least evidence of an answer. Default: likely; for items that nobody has bought, "
+        "the answers of their category.",
     ),
-    same_category: str = typer.Option(
-        "last",
-        metavar="last|exclude|mix",
-        help="Place of answers of the item's own category.",
-    ),
+    same_category: str | None = same_category_option("item's"),
     products: Path | None = typer.Option(
         None,
         metavar="FILE.csv",
@@ -60,10 +58,6 @@ def export(
 
     options = ExportOptions(target, out, k, min_evidence, same_category, products, table)
     done = export_answers(PairTable.open(bundle_in(bundle)), options)
-    if output.as_json:
-        left_out = len(done.left_out)
-        print_json(
-            {"for": done.target, "out": done.out, "answers": done.answers, "left_out": left_out}
-        )
-    else:
-        print(f"{done.answers:,} answers in {done.out}")
+    facts = {"for": done.target, "out": done.out, "answers": done.answers}
+    if not output.printed_json({**facts, "left_out": len(done.left_out)}):
+        print(f"{plural(done.answers, 'answer')} in {printable(done.out)}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from neatrec.cli.options import (
+    STRATA_HELP,
     THREADS,
     EngineArguments,
     SourceArguments,
@@ -17,6 +18,7 @@ from neatrec.cli.options import (
     parse_strata,
 )
 from neatrec.cli.output import OutputOptions, percent, print_table, write_table
+from neatrec.text import printable
 
 if TYPE_CHECKING:
     from neatrec.labels.make import LabelRun
@@ -44,14 +46,13 @@ def labels(
     strata: list[str] | None = typer.Option(
         None,
         metavar="A,B|none",
-        help="Strata of the counts (calibrated): size, month, columns such as store. "
-        "Default: size,month,store where known.",
+        help=f"{STRATA_HELP} Calibrated protocol only.",
     ),
     null_rounds: int = typer.Option(
         0, metavar="N", help="Number of shuffles that count labels by chance.", min=0
     ),
     null_within: str = typer.Option(
-        "none", metavar="none|size|size+position", help="What a shuffle keeps."
+        "none", metavar="none|size|size+position", help="Facts of a basket that a shuffle keeps."
     ),
     min_basket: int = typer.Option(5, help="Smallest basket that counts.", min=2),
     category_level: str = typer.Option(
@@ -60,7 +61,8 @@ def labels(
     per_customer: bool | None = typer.Option(
         None,
         "--per-customer/--per-basket",
-        help="Whether a pair counts once per customer. Default: calibrated, where customers are known.",
+        help="Whether a pair counts once per customer. Default: calibrated, where customers are "
+        "known.",
         show_default=False,
     ),
     out: Path | None = typer.Option(None, metavar="F.parquet|F.csv", help="File for the labels."),
@@ -70,7 +72,7 @@ def labels(
         200_000_000, help="Largest number of pairs in a basket.", min=1, rich_help_panel="Counting"
     ),
 ) -> None:
-    """Find which items really go together: evaluation labels by a protocol, with false-discovery rates."""
+    """Make evaluation labels: the pairs that go together by a protocol, with their certainty."""
     from neatrec.labels import LabelOptions
     from neatrec.labels.make import run_labels
     from neatrec.labels.null import check_within
@@ -78,32 +80,28 @@ def labels(
     out = output_file(out, (".parquet", ".csv"), source.source)
     named, columns = parse_strata(strata)
     options = LabelOptions(
-        protocol,
-        tuple(level or LabelOptions.levels),
-        expected,
-        named,
-        min_basket,
-        None if category_level == "none" else category_level,
-        per_customer,
-        max_basket_pairs,
+        protocol=protocol,
+        levels=tuple(level or LabelOptions.levels),
+        expected=expected,
+        strata=named,
+        min_basket=min_basket,
+        category_level=None if category_level == "none" else category_level,
+        once_per_customer=per_customer,
+        max_basket_pairs=max_basket_pairs,
     )
     check_within(null_within)
-    chosen = engine.start(threads)
+    selected = engine.start(threads)
     run = run_labels(
         source.read(attributes=columns).baskets,
         options,
         null_rounds=null_rounds,
         null_within=null_within,
         seed=seed,
-        engine=chosen,
+        engine=selected,
     )
-    _finish(run, out, output)
-
-
-def _finish(run: LabelRun, out: Path | None, output: OutputOptions) -> None:
     if out:
         write_table(run.labels.table(), out)
-        log.info("wrote %s", out)
+        log.info("wrote %s", printable(out))
     if not output.printed_json(run):
         show_labels(run)
 
@@ -113,57 +111,49 @@ def show_labels(run: LabelRun, strongest: int = 10) -> None:
     from neatrec.cooccurrence.strata import strata_words
 
     labels, null = run.labels, run.null
-    rows = []
+    columns = ["level", "labels", "chi-squared above"]
+    if labels.protocol != "paper":
+        columns[2] = "p at most"
+    columns += [] if null is None else ["by chance", "false-discovery rate"]
+    rows: list[list[object]] = []
     for level in labels.levels:
-        row: list[object] = [
-            f"{labels.level_kind} = {level:g}",
-            int(labels.at(level).sum()),
-            labels.thresholds[level],
-        ]
+        number, bound = int(labels.at(level).sum()), labels.thresholds[level]
+        rows.append([f"{labels.level_kind} = {level:g}", number, bound])
         if null is not None:
             chance = null.labels[level]
-            row += [sum(chance) / len(chance), percent(null.fdr[level], 2)]
-        rows.append(row)
-    kept = "chi-squared above" if labels.protocol == "paper" else "p at most"
-    columns = ["level", "labels", kept] + (
-        [] if null is None else ["by chance", "false-discovery rate"]
-    )
+            rows[-1] += [sum(chance) / len(chance), percent(null.fdr[level], 2)]
     note = (
-        f"{labels.baskets:,} of {run.baskets:,} baskets have {labels.options['min_basket']} or more items: "
-        f"{labels.records:,} co-purchase records, {labels.pairs:,} different pairs"
-        + (f"\n{run.advice}" if run.advice else "")
+        f"{labels.baskets:,} of {run.baskets:,} baskets have {labels.options['min_basket']} or "
+        f"more items: {labels.records:,} co-purchase records, {labels.pairs:,} different pairs"
     )
-    if "strata" in labels.options:
-        note += f"\n{strata_words(labels.options['strata'])}"
+    strata = strata_words(labels.options["strata"]) if "strata" in labels.options else ""
+    note = "\n".join(filter(None, (note, run.advice, strata)))
     print_table(f"Labels, protocol {labels.protocol}", columns, rows, note=note)
-    best = labels.strongest(strongest)
-    print_table(
-        "Strongest pairs",
-        ["query", "goes with", "together", "expected", "lift", "at least"],
+    names = labels.catalog.name
+    pairs: list[list[object]] = [
         [
-            [
-                labels.catalog.name(labels.query[i]),
-                labels.catalog.name(labels.item[i]),
-                int(labels.count[i]),
-                float(labels.expected[i]),
-                float(labels.lift[i]),
-                float(labels.lift_low[i]),
-            ]
-            for i in best
-        ],
-        note=_counted(labels.options),
-    )
+            names(labels.query[row]),
+            names(labels.item[row]),
+            int(labels.count[row]),
+            *(float(each[row]) for each in (labels.expected, labels.lift, labels.lift_low)),
+        ]
+        for row in labels.strongest(strongest)
+    ]
+    columns = ["query", "goes with", "together", "expected", "lift", "at least"]
+    print_table("Strongest pairs", columns, pairs, note=_together(labels.options))
 
 
-def _counted(options: Mapping[str, Any]) -> str:
-    """What "together" counts, which is not what a bundle shows.
+def _together(options: Mapping[str, Any]) -> str:
+    """The meaning of "together", which differs from the counts of a bundle.
 
-    >>> print(_counted({"once_per_customer": False, "min_basket": 2, "directed": False}))  # doctest: +ELLIPSIS
-    together: baskets with both, in baskets of 2 or more items. `recommend` and the page show evidence of all baskets...
+    >>> print(_together({"once_per_customer": False, "min_basket": 2, "directed": False}))
+    together: baskets with both, in baskets of 2 or more items. `recommend` and the page show \
+evidence of all baskets, in either order: see docs/explanation/evidence.md.
     """
-    what = "customers" if options["once_per_customer"] else "baskets"
+    unit = "customers" if options["once_per_customer"] else "baskets"
     order = ", the query added first" if options["directed"] else ""
     return (
-        f"together: {what} with both{order}, in baskets of {options['min_basket']} or more items. `recommend` and the "
-        "page show evidence of all baskets, in either order: see docs/explanation/evidence.md."
+        f"together: {unit} with both{order}, in baskets of {options['min_basket']} or more items. "
+        "`recommend` and the page show evidence of all baskets, in either order: see "
+        "docs/explanation/evidence.md."
     )

@@ -1,4 +1,4 @@
-"""`neatrec leaderboard`."""
+"""`neatrec leaderboard` and `neatrec report`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ from neatrec.errors import must_be
 from neatrec.text import printable
 
 if TYPE_CHECKING:
-    from neatrec.data.baskets import Baskets
-    from neatrec.data.splits import Split
     from neatrec.leaderboard.run import Leaderboard, LeaderboardOptions
 
 log = logging.getLogger(__name__)
@@ -74,15 +72,14 @@ class LeaderboardArguments:
     )
     threads: int | None = option(None, **THREADS)
 
-    def chosen_models(self, default: Sequence[str] | None = None) -> Sequence[str] | None:
-        """The names, however they were given, else the default; None for all of ours."""
-        named = [
-            name.strip() for entry in self.models or () for name in entry.split(",") if name.strip()
-        ]
+    def named_models(self, default: Sequence[str] | None = None) -> Sequence[str] | None:
+        """The names that were given, else the default; None for all models."""
+        names = [name.strip() for entry in self.models or () for name in entry.split(",")]
+        named = [name for name in names if name]
         return None if named == ["all"] else named or default
 
     def split_options(self) -> dict[str, Any]:
-        """What the split takes beside its name; an option of another split is an error."""
+        """The options of the split; an option of another split is an error."""
         if self.split_cut is not None and self.split != "time":
             raise must_be("--split-cut", "used with --split time", self.split)
         if self.split_seed and self.split != "random":
@@ -91,19 +88,21 @@ class LeaderboardArguments:
             return {"seed": self.split_seed}
         return {"cut": self.split_cut} if self.split_cut is not None else {}
 
-    def part(self, baskets: Baskets) -> Split:
-        from neatrec.data.splits import split_baskets
-
-        return split_baskets(baskets, self.split, **self.split_options())
-
     def options(self) -> LeaderboardOptions:
+        """The options of the comparison; a GPU that is not there is refused."""
         from neatrec.leaderboard.run import LEVELS, LeaderboardOptions
 
-        same = ("protocol", "min_basket", "candidates", "seeds", "seed", "device", "threads")
         require_device(self.device)
-        chosen: dict[str, Any] = {name: getattr(self, name) for name in same}
         return LeaderboardOptions(
-            levels=tuple(self.level or LEVELS), strata=parse_strata(self.strata)[0], **chosen
+            protocol=self.protocol,
+            levels=tuple(self.level or LEVELS),
+            min_basket=self.min_basket,
+            candidates=self.candidates,
+            seeds=self.seeds,
+            seed=self.seed,
+            device=self.device,
+            strata=parse_strata(self.strata)[0],
+            threads=self.threads,
         )
 
 
@@ -116,24 +115,45 @@ def leaderboard(
     ),
 ) -> None:
     """Compare models on held-out baskets, with 95 % intervals and paired tests."""
+    from neatrec.data.splits import split_baskets
     from neatrec.leaderboard.run import run_leaderboard
 
     out = output_file(out, (".parquet", ".csv"), source.source)
-    options = comparison.options()
+    options, split_options = comparison.options(), comparison.split_options()
     baskets = source.read(attributes=parse_strata(comparison.strata)[1]).baskets
-    parts = comparison.part(baskets)
-    result = run_leaderboard(
-        parts.train,
-        parts.test,
-        comparison.chosen_models(),
-        options,
-        split={"method": parts.method, **parts.options},
-    )
+    parts = split_baskets(baskets, comparison.split, **split_options)
+    method = {"method": parts.method, **parts.options}
+    models = comparison.named_models()
+    result = run_leaderboard(parts.train, parts.test, models, options, split=method)
     if out is not None:
         write_table(result.to_arrow(), out)
         log.info("wrote %s", printable(out))
     if not output.printed_json(result):
         show_leaderboard(result)
+
+
+def report(
+    source: SourceArguments,
+    comparison: LeaderboardArguments,
+    output: OutputOptions,
+    out: Path = typer.Option(Path("neatrec-report"), metavar="DIR", help="Folder of the report."),
+) -> None:
+    """Write the pairs with evidence and a comparison of models as one page, its tables as CSV."""
+    from neatrec.report.make import MODELS, make_report, refuse_foreign
+
+    refuse_foreign(out)
+    options, split_options = comparison.options(), comparison.split_options()
+    result = make_report(
+        source.read(attributes=parse_strata(comparison.strata)[1]).baskets,
+        out,
+        comparison.named_models(MODELS),
+        options,
+        split=comparison.split,
+        split_options=split_options,
+    )
+    if not output.printed_json(result):
+        show_leaderboard(result)
+        print(f"The report: {printable(out / 'index.html')}")
 
 
 def show_leaderboard(result: Leaderboard) -> None:
@@ -145,7 +165,7 @@ def show_leaderboard(result: Leaderboard) -> None:
     if not first["labels"]:
         print(f"No labels ({made}): nothing to compare models by.{advice}")
         return
-    cells = [
+    cells: list[list[Any]] = [
         [
             row["model"],
             _shown(row["hr@10"]),
@@ -161,7 +181,7 @@ def show_leaderboard(result: Leaderboard) -> None:
         f"{first['labels']:,} labels of {first['queries']:,} queries, {made}; best possible HR@10 "
         f"{_shown(first['best_possible_hr@10'])}."
     )
-    if first["best_statistic"] is not None:
+    if first["best_statistic"] is not None and len(rows) > 1:
         note += (
             " HR@10 over statistic: 95 % interval of the difference to "
             f"{printable(first['best_statistic'])}, the best statistic, on the same labels; "
@@ -169,15 +189,16 @@ def show_leaderboard(result: Leaderboard) -> None:
         )
     note += f" {_trained_within(result.options.strata or ())}"
     if result.options.seeds == 1:
-        note += " Each model is trained once: the intervals do not cover how trainings differ (--seeds)."
-    note += "".join(
-        f" {printable(name)} is left out: {reason}." for name, reason in result.skipped.items()
-    )
+        note += (
+            " Each model is trained once: the intervals leave out how trainings differ (--seeds)."
+        )
+    for name, reason in result.skipped.items():
+        note += f" {printable(name)} is left out: {reason}."
     print_table(f"Leaderboard, {first['candidates']}", columns, cells, note=note + advice)
 
 
 def _trained_within(strata: Sequence[str]) -> str:
-    """What models that compare counts with chance take off; the size of baskets is left to the evidence.
+    """The strata within which models compare counts with chance; evidence alone uses the size.
 
     >>> _trained_within(["basket_size", "month"])
     'Models compare counts with chance within month.'
@@ -185,9 +206,8 @@ def _trained_within(strata: Sequence[str]) -> str:
     from neatrec.cooccurrence.strata import SIZE
 
     named = ", ".join(printable(name, 40) for name in strata if name != SIZE)
-    return (
-        f"Models compare counts with chance {f'within {named}' if named else 'over all baskets'}."
-    )
+    within = f"within {named}" if named else "over all baskets"
+    return f"Models compare counts with chance {within}."
 
 
 def _over(row: dict[str, Any]) -> str:

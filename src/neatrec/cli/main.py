@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -15,22 +16,21 @@ from neatrec.cli.check import check, import_orders
 from neatrec.cli.demo import demo
 from neatrec.cli.export import export
 from neatrec.cli.labels import labels
-from neatrec.cli.leaderboard import leaderboard
+from neatrec.cli.leaderboard import leaderboard, report
 from neatrec.cli.options import with_groups
 from neatrec.cli.output import close_bar, print_json
 from neatrec.cli.publish import publish
 from neatrec.cli.recommend import recommend
-from neatrec.cli.report import report
 from neatrec.cli.serve import serve
 from neatrec.cli.show import show
-from neatrec.cli.signals import TerminatedError, leave_on_sigterm
 from neatrec.cli.train import train
 from neatrec.errors import NeatrecError
 from neatrec.text import printable
 
+PURPOSE = "Finds the products that are bought together, and states how certain each pair is."
 app = typer.Typer(
     name="neatrec",
-    help="Finds the products that are bought together, and states how certain each pair is.",
+    help=PURPOSE,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -52,17 +52,21 @@ for panel, commands in PANELS.items():
 
 log = logging.getLogger(__name__)
 
-# typer carries its own copy of click in some versions: its usage errors are found through the public BadParameter
+# typer may carry its own copy of click: its usage errors are found through the public BadParameter
 _UsageError: Any = next(
     kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
 )
+
+
+class TerminatedError(BaseException):
+    """SIGTERM arrived: unwinds like Ctrl-C, so that files and locks are released."""
 
 
 @app.callback(invoke_without_command=True)
 def version_option(
     version: bool = typer.Option(False, "--version", help="Version of neatrec.", is_eager=True),
 ) -> None:
-    """Finds the products that are bought together, and states how certain each pair is."""
+    """Print the version."""
     if version:
         print(f"neatrec {__version__}")
         raise typer.Exit
@@ -70,41 +74,37 @@ def version_option(
 
 def run(arguments: list[str] | None = None) -> NoReturn:
     """The entry point: runs one command and leaves with its exit code."""
-    arguments = sys.argv[1:] if arguments is None else arguments
-    leave_on_sigterm()
-    code = exit_code_of(arguments)
+    signal.signal(signal.SIGTERM, _terminate)
+    code = exit_code_of(sys.argv[1:] if arguments is None else arguments)
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        # the reader left early (`| head`): nothing more to print, and nothing for Python to flush at exit
+        # the reader left early (`| head`): Python must have nothing to flush at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
+
+
+def _terminate(number: int, frame: Any) -> NoReturn:
+    raise TerminatedError
 
 
 INTERRUPTED = ("Interrupted", "stopped by the user")
 
 
 def exit_code_of(arguments: list[str]) -> int:
-    """Run one command; errors become a sentence on stderr (or an object on stdout under `--json`) and an exit code."""
+    """Run one command; an error becomes a sentence (an object with `--json`) and an exit code."""
     as_json = "--json" in arguments
     try:
         code = app(arguments, prog_name="neatrec", standalone_mode=False) or 0
-        return (
-            _report(as_json, code, *INTERRUPTED) if code == 130 else code
-        )  # typer turns Ctrl-C into this code itself
+        # typer turns Ctrl-C into this code
+        return _report(as_json, code, *INTERRUPTED) if code == 130 else code
     except NeatrecError as error:
         return _report(as_json, error.exit_code, **error.to_dict()["error"], before="error: ")
     except _UsageError as error:
-        message = error.format_message().rstrip(".") or "a command is needed"
-        hint = "`neatrec --help` lists them."
-        if message.endswith("?"):  # it ends with a suggestion
-            message, _, suggestion = message.rpartition(". ")
-            hint = f"{suggestion} {hint}"
-        return _report(as_json, 2, "UsageError", message, hint, before="error: ")
+        return _usage(error, arguments)
     except (KeyboardInterrupt, typer.Abort) as error:
-        if isinstance(
-            error.__cause__, EOFError
-        ):  # typer takes any for Ctrl-D, and we never ask for input
+        # typer takes an EOFError for Ctrl-D, but neatrec never asks for input
+        if isinstance(error.__cause__, EOFError):
             log.debug("traceback", exc_info=True)
             return _fault(error.__cause__, as_json)
         return _report(as_json, 130, *INTERRUPTED)
@@ -112,11 +112,23 @@ def exit_code_of(arguments: list[str]) -> int:
         return _report(as_json, 143, "Terminated", "stopped by SIGTERM")
     except BrokenPipeError:
         return 0
-    except Exception as error:  # the last resort
+    except Exception as error:
         log.debug("traceback", exc_info=True)
         return _fault(error, as_json)
     finally:
         close_bar()
+
+
+def _usage(error: Any, arguments: list[str]) -> int:
+    """An unknown command or option, or a value of the wrong kind."""
+    named = [word for word in arguments[:1] for commands in PANELS.values() if word in commands]
+    command, listed = " ".join(["neatrec", *named]), "options" if named else "commands"
+    message = error.format_message().rstrip(".") or "a command is needed"
+    hint = f"`{command} --help` lists the {listed}."
+    if message.endswith("?"):  # it ends with a suggestion
+        message, _, suggestion = message.rpartition(". ")
+        hint = f"{suggestion} {hint}"
+    return _report("--json" in arguments, 2, "UsageError", message, hint, before="error: ")
 
 
 def _fault(error: BaseException, as_json: bool) -> int:

@@ -1,7 +1,8 @@
-"""Options that several commands share, written once: SOURCE and what describes it, the engine that counts.
+"""Options that several commands share: SOURCE and its description, the engine that counts.
 
-A command names a group of options by a parameter of the group's type; `with_groups` replaces that parameter by the
-group's options on the command line and hands the command one object. `panel` of a group is its heading in `--help`.
+A command names a group of options by a parameter of the group's type; `with_groups` replaces that
+parameter by the group's options on the command line and hands the command one object. `panel` of a
+group is its heading in `--help`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ import typer
 
 from neatrec.errors import must_be
 from neatrec.io.options import OptionInfo, SourceOptions
-from neatrec.text import printable
 
 if TYPE_CHECKING:
     from neatrec.cooccurrence import Engine
@@ -34,7 +34,7 @@ STRATA_HELP = (
 
 
 def option(default: Any, *names: str, **how: Any) -> Any:
-    """A field of a group: its default, and the option on the command line, as `typer.Option` takes it."""
+    """A field of a group: its default, and the option as `typer.Option` takes it."""
     return field(default=default, metadata={"typer": typer.Option(*names, **how)})
 
 
@@ -49,15 +49,15 @@ class SourceArguments:
 
     source: str = argument(
         metavar="SOURCE",
-        help="Orders: file, folder or glob (CSV, Parquet, JSON lines, Arrow), postgresql://HOST/NAME, "
-        "Instacart folder, source.toml, supermarket[:key=value,...], complete-journey. "
-        "`neatrec check --help` lists the options that describe it.",
+        help="Orders: file, folder or glob (CSV, Parquet, JSON lines, Arrow), "
+        "postgresql://HOST/NAME, Instacart folder, source.toml, supermarket[:key=value,...], "
+        "complete-journey. `neatrec check --help` lists the options that describe it.",
         show_default=False,
     )
     options: SourceOptions = field(default_factory=SourceOptions)
 
     def read(self, attributes: tuple[str, ...] = ()) -> LoadedSource:
-        """The baskets of SOURCE (and the truth, where it is simulated), with the named columns as attributes."""
+        """The baskets of SOURCE, with the named columns as attributes."""
         from neatrec.io.read import load
 
         return load(self.source, replace(self.options, attributes=attributes))
@@ -65,7 +65,7 @@ class SourceArguments:
 
 @dataclass(frozen=True)
 class EngineArguments:
-    """Where pairs are counted."""
+    """The engine that counts pairs."""
 
     panel = "Counting"
     engine: str = option("memory", metavar="memory|spark", help="Engine that counts pairs.")
@@ -76,7 +76,7 @@ class EngineArguments:
     )
 
     def start(self, threads: int | None = None) -> Engine:
-        """The engine; with --engine spark a session, or a sentence, before anything is read."""
+        """The engine, and with --engine spark a session, before anything is read."""
         from neatrec.cooccurrence import Engine
 
         found = Engine(self.engine, threads)
@@ -97,42 +97,39 @@ THREADS: dict[str, Any] = {
 }
 
 
-def require_device(device: str) -> str:
-    """The device; `gpu` is refused where there is none, before anything is read."""
+def require_device(device: str) -> None:
+    """Refuse `gpu` where there is none, before anything is read."""
     if device == "gpu":
         from neatrec.models.embeddings.kernels.gpu import cupy
 
         cupy()
-    return device
+
+
+def same_category_option(whose: str) -> Any:
+    """`--same-category` of the commands that answer."""
+    return typer.Option(
+        None,
+        metavar="last|exclude|mix",
+        help=f"Place of answers of the {whose} own category. Default: as trained, or last.",
+    )
 
 
 def output_file(path: Path | None, endings: tuple[str, ...], source: str) -> Path | None:
-    """`path` when it can be written and is none of the files to read, before any work is done."""
+    """`path`, refused before any work where it cannot be written or is one of the files to read."""
     if path is None:
         return None
-    if path.suffix not in endings:
+    if path.suffix not in endings or path.is_dir():
         raise must_be("--out", f"a file ending in {' or '.join(endings)}", str(path))
-    if not path.parent.is_dir():
-        raise must_be(
-            "--out",
-            "in a folder that exists",
-            str(path),
-            hint=f"Make {printable(path.parent)} first.",
-        )
-    if path.is_dir():
-        raise must_be("--out", "a file", str(path), hint="A folder of that name is there.")
     if _is_read(path, source):
-        raise must_be(
-            "--out", "none of the files that are read", str(path), hint="Choose another name."
-        )
+        hint = "Choose another name."
+        raise must_be("--out", "none of the files that are read", str(path), hint=hint)
     probe = path.with_name(f".{path.name}.part")
     try:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise must_be(
-            "--out", f"a file that can be written ({error.strerror})", str(path)
-        ) from error
+        wanted = f"a file that can be written ({error.strerror})"
+        raise must_be("--out", wanted, str(path)) from error
     return path
 
 
@@ -140,32 +137,28 @@ def _is_read(path: Path, source: str) -> bool:
     if not path.exists():
         return False
     try:
-        named = Path(source)
-        if named.is_dir():
-            return path.resolve().is_relative_to(named.resolve())
+        if Path(source).is_dir():
+            return path.resolve().is_relative_to(Path(source).resolve())
         return path.resolve() in {Path(match).resolve() for match in [source, *glob(source)]}
     except OSError:
-        # a SOURCE that cannot be looked at is refused by its reader, with its own sentence
+        # the reader refuses such a SOURCE with its own sentence
         return False
 
 
 def output_folder(path: Path) -> Path:
-    """`path` when files can go there, before any work is done."""
-    if path.exists() and not path.is_dir():
-        raise must_be("--out", "a folder", str(path), hint="A file of that name is there.")
+    """`path`, refused before any work where no file can be written into it."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=path):
             pass
     except OSError as error:
-        raise must_be(
-            "--out", f"a folder that can be written ({error.strerror})", str(path)
-        ) from error
+        wanted = f"a folder that can be written ({error.strerror})"
+        raise must_be("--out", wanted, str(path)) from error
     return path
 
 
 def parse_strata(strata: list[str] | None) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
-    """The names of `--strata`, each once (None: the default), and those among them that are columns of the source."""
+    """The names of `--strata` (None: the default), and those that are columns of the source."""
     from neatrec.cooccurrence import strata as strata_module
 
     if strata is None:
@@ -220,37 +213,38 @@ def _parameters_of(group: Any, show_source_options: bool) -> list[inspect.Parame
     found: list[inspect.Parameter] = []
     for entry in fields(group):
         hint, default = hints[entry.name], entry.default
+        info: OptionInfo | None = entry.metadata.get("info")
         if is_dataclass(hint):
             found += _parameters_of(hint, show_source_options)
             continue
-        info: OptionInfo | None = entry.metadata.get("info")
+        if info is not None and info.panel is None:
+            continue
         if info is not None:
-            if info.panel is None:
-                continue
-            # a flag has no --no-... beside it
-            names = [f"--{entry.name.replace('_', '-')}"] if info.kind == "flag" else []
-            # hidden options are not completed either, so a shell that asks gets them all
-            hidden = not show_source_options and "_NEATREC_COMPLETE" not in os.environ
-            shown = typer.Option(
-                *names,
-                metavar=info.metavar or None,
-                help=info.help,
-                hidden=hidden,
-                rich_help_panel=info.panel,
-            )
-            hint = Annotated[COMMAND_LINE_TYPES.get(info.kind, str | None), shown]
-            default = False if info.kind == "flag" else None
+            hint, default = _described(entry.name, info, show_source_options)
         elif "typer" in entry.metadata:
             shown = copy(entry.metadata["typer"])
             shown.rich_help_panel = shown.rich_help_panel or getattr(group, "panel", None)
             hint = Annotated[hint, shown]
         default = inspect.Parameter.empty if default is MISSING else default
-        found.append(
-            inspect.Parameter(
-                entry.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint
-            )
-        )
+        kind = inspect.Parameter.KEYWORD_ONLY
+        found.append(inspect.Parameter(entry.name, kind, default=default, annotation=hint))
     return found
+
+
+def _described(name: str, info: OptionInfo, show: bool) -> tuple[Any, Any]:
+    """The annotation and the default of an option that describes SOURCE."""
+    is_flag = info.kind == "flag"
+    shown = typer.Option(
+        # a flag has no --no-... beside it
+        *([f"--{name.replace('_', '-')}"] if is_flag else []),
+        metavar=info.metavar or None,
+        help=info.help,
+        # hidden options are not completed either, so a shell that asks gets them all
+        hidden=not show and "_NEATREC_COMPLETE" not in os.environ,
+        rich_help_panel=info.panel,
+    )
+    kind = COMMAND_LINE_TYPES.get(info.kind, str | None)
+    return Annotated[kind, shown], False if is_flag else None
 
 
 def _built(group: Any, values: dict[str, Any]) -> Any:

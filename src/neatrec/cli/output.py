@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from textwrap import fill
+from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any, TextIO
 
 from neatrec.cli.options import option
-from neatrec.errors import ResourceError
 from neatrec.text import plural, printable, show_number
 
 if TYPE_CHECKING:
@@ -33,13 +32,14 @@ def is_step(record: logging.LogRecord) -> bool:
 
 
 class BarHandler(logging.StreamHandler[TextIO]):
-    """Log lines on a terminal; steps as a progress bar, which vanishes after the last one and before any line."""
+    """Log lines on a terminal; steps as a progress bar, which vanishes before the next line."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
         self._bar: Any = None
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Print a line, or move the bar."""
         if not is_step(record):
             self.close_bar()
             super().emit(record)
@@ -47,13 +47,13 @@ class BarHandler(logging.StreamHandler[TextIO]):
         if self._bar is None:
             self._bar = self._started()
         done, total = record.done, record.total  # type: ignore[attr-defined]
-        self._bar.update(
-            self._bar.task_ids[0], description=self.format(record), completed=done, total=total
-        )
+        task = self._bar.task_ids[0]
+        self._bar.update(task, description=self.format(record), completed=done, total=total)
         if done >= total:
             self.close_bar()
 
     def close_bar(self) -> None:
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
@@ -63,11 +63,11 @@ class BarHandler(logging.StreamHandler[TextIO]):
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
         from rich.table import Column
 
-        what = TextColumn(
-            "{task.description}", markup=False, table_column=Column(no_wrap=True, ratio=1)
-        )
+        wide = Column(no_wrap=True, ratio=1)
         bar = Progress(
-            *(BarColumn(bar_width=20), TimeRemainingColumn(), what),
+            BarColumn(bar_width=20),
+            TimeRemainingColumn(),
+            TextColumn("{task.description}", markup=False, table_column=wide),
             console=Console(file=self.stream),
             transient=True,
             redirect_stdout=False,
@@ -80,14 +80,14 @@ class BarHandler(logging.StreamHandler[TextIO]):
 
 
 def close_bar() -> None:
-    """End the progress bar of a command that ends."""
+    """Remove the progress bar of a command that ends."""
     for handler in logging.getLogger("neatrec").handlers:
         if isinstance(handler, BarHandler):
             handler.close_bar()
 
 
 class ShowProgress:
-    """Called with each `Progress` of a fit: a bar moves with each, lines come once per epoch or every ten seconds."""
+    """Called with each `Progress` of a fit: moves the bar, or logs a line per epoch and 10 s."""
 
     def __init__(self, output: OutputOptions, seconds_between_lines: float = 10.0) -> None:
         self.seconds_between_lines = 0.0 if output.moving else seconds_between_lines
@@ -95,40 +95,31 @@ class ShowProgress:
         self.shown_at = time.monotonic()
 
     def __call__(self, progress: Progress) -> None:
+        """Show the progress where it is time to."""
         over = progress.epoch >= progress.epochs
         if progress.done >= 1 and not over:
-            return  # the last call of an epoch reports it as a whole
-        if (
-            progress.epoch > self.shown_epoch
-            or time.monotonic() - self.shown_at > self.seconds_between_lines
-        ):
+            return  # the last call of an epoch reports all of it
+        waited = time.monotonic() - self.shown_at > self.seconds_between_lines
+        if progress.epoch > self.shown_epoch or waited:
             self.shown_epoch, self.shown_at = progress.epoch, time.monotonic()
-            log.info(
-                "%s",
-                sentence(progress),
-                extra={"done": 1.0 if over else progress.done, "total": 1.0},
-            )
+            done = 1.0 if over else progress.done
+            log.info("%s", sentence(progress), extra={"done": done, "total": 1.0})
 
 
 def sentence(progress: Progress) -> str:
-    """
-    "epoch 3 of 40, 1.9 M pairs/s, loss 0.214, 31 % of hinges active, 12 s left"
-    """
-    parts = [
-        f"epoch {max(1, math.ceil(progress.done * progress.epochs - 1e-9))} of {progress.epochs}",
-        f"{progress.pairs_per_second / 1e6:.2f} M pairs/s",
-        f"loss {progress.loss:.4f}",
-    ]
+    """Progress in words: "epoch 3 of 40, 1.90 M pairs/s, loss 0.2140, 12 s left"."""
+    epoch = max(1, math.ceil(progress.done * progress.epochs - 1e-9))
+    rate, loss = progress.pairs_per_second / 1e6, progress.loss
+    words = f"epoch {epoch} of {progress.epochs}, {rate:.2f} M pairs/s, loss {loss:.4f}"
     if progress.active is not None:
-        parts.append(f"{100 * progress.active:.0f} % of hinges active")
-    parts.append(
-        f"{progress.seconds_left:.0f} s left" if progress.done < 1 else f"{progress.seconds:.1f} s"
-    )
-    return ", ".join(parts)
+        words += f", {100 * progress.active:.0f} % of hinges active"
+    if progress.done < 1:
+        return f"{words}, {progress.seconds_left:.0f} s left"
+    return f"{words}, {progress.seconds:.1f} s"
 
 
 SHOWN = tuple(f"neatrec.{name}" for name in ("io", "training.", "release", "service", "cli"))
-"""Whose events are printed without --verbose."""
+"""Loggers whose events are printed without --verbose."""
 
 
 @dataclass(frozen=True)
@@ -142,8 +133,9 @@ class OutputOptions:
     log_json: bool = option(False, "--log-json", help="Log as JSON lines.")
 
     def __post_init__(self) -> None:
+        """Set the log up."""
         handler = BarHandler(sys.stderr) if self.moving else logging.StreamHandler(sys.stderr)
-        handler.setFormatter(_JsonFormatter() if self.log_json else _LineFormatter())
+        handler.setFormatter(JsonFormatter() if self.log_json else LineFormatter())
         if not self.verbose:
             handler.addFilter(self._is_shown)
         ours = logging.getLogger("neatrec")
@@ -152,7 +144,7 @@ class OutputOptions:
         ours.propagate = False
 
     def printed_json(self, answer: Any) -> bool:
-        """With --json: prints a dictionary, or what `to_json` of a result gives; whether it did."""
+        """With --json: print a dictionary, or the `to_json` of a result. Returns whether it did."""
         if self.as_json:
             print_json(answer if isinstance(answer, dict) else answer.to_json())
         return self.as_json
@@ -163,21 +155,44 @@ class OutputOptions:
         return sys.stderr.isatty() and not (self.quiet or self.log_json or self.verbose)
 
     def _is_shown(self, record: logging.LogRecord) -> bool:
-        """Without --verbose: warnings, what was read and written, and on a terminal the steps of a progress bar."""
+        """Without --verbose: warnings, what was read and written, and the steps of a bar."""
         if record.levelno >= logging.WARNING or self.quiet:
             return record.levelno >= logging.WARNING
         return record.name.startswith(SHOWN) or (self.moving and is_step(record))
 
+    def server_log(self) -> dict[str, Any]:
+        """The log of a server and of each worker, as `logging.config.dictConfig` takes it."""
+        formatter = JsonFormatter if self.log_json else LineFormatter
+        level = "DEBUG" if self.verbose else "WARNING" if self.quiet else "INFO"
+        handler = {"class": "logging.StreamHandler", "formatter": "line"}
+        ours = {"handlers": ["stderr"], "propagate": False}
+        return {
+            "version": 1,
+            "disable_existing_loggers": False,
+            "formatters": {"line": {"()": f"{__name__}.{formatter.__name__}"}},
+            "handlers": {"stderr": {**handler, "stream": "ext://sys.stderr"}},
+            "loggers": {
+                "neatrec": {**ours, "level": level},
+                "uvicorn": {**ours, "level": "WARNING"},
+            },
+        }
 
-class _LineFormatter(logging.Formatter):
+
+class LineFormatter(logging.Formatter):
+    """Events as lines; warnings and errors say that they are."""
+
     def format(self, record: logging.LogRecord) -> str:
+        """One line, and the traceback where there is one."""
         mark = "" if record.levelno < logging.WARNING else f"{record.levelname.lower()}: "
         text = mark + printable(record.getMessage(), limit=2000)
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
 
 
-class _JsonFormatter(logging.Formatter):
+class JsonFormatter(logging.Formatter):
+    """Events as JSON objects, one per line."""
+
     def format(self, record: logging.LogRecord) -> str:
+        """One JSON object."""
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -190,81 +205,65 @@ class _JsonFormatter(logging.Formatter):
 
 
 def print_json(answer: dict[str, Any]) -> None:
-    """One JSON object on stdout, in ASCII: a name's control characters must not reach a terminal. NaN is an error."""
+    """One JSON object on stdout, in ASCII: no control character of a name reaches a terminal."""
     print(json.dumps(answer, indent=2, allow_nan=False))
 
 
 def write_table(table: pa.Table, path: Path) -> None:
-    """A table as Parquet or CSV, by the name's ending; written beside and renamed."""
+    """A table as Parquet or CSV, by the ending; an older file is replaced at the end."""
     import pyarrow.csv as pacsv
     import pyarrow.parquet as pq
 
-    beside = path.with_name(f".{path.name}.part")
-    try:
+    from neatrec.bundle.folder import replacing
+
+    with replacing(path) as unfinished:
         if path.suffix == ".parquet":
-            pq.write_table(table, beside, compression="zstd")
+            pq.write_table(table, unfinished, compression="zstd")
         else:
-            pacsv.write_csv(table, beside)
-        beside.replace(path)
-    except OSError as error:
-        message = f"cannot write {printable(path)}: {printable(error)}"
-        raise ResourceError(message, file=str(path)) from error
-    finally:
-        beside.unlink(missing_ok=True)
+            pacsv.write_csv(table, unfinished)
 
 
 def print_table(title: str, columns: list[str], rows: list[list[Any]], *, note: str = "") -> None:
-    """A table on stdout: drawn in a terminal, plain aligned columns elsewhere; names from data made safe to show."""
+    """A table on stdout, drawn by rich; names from data are made safe to show."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    class PipeConsole(Console):
-        def on_broken_pipe(self) -> None:
-            # rich would leave with exit code 1; a reader that has seen enough is no failure
-            raise BrokenPipeError
-
-    table = Table(
-        title=title,
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-        show_edge=False,
-        title_style="bold",
-    )
+    table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.title_justify, table.title_style = "left", "bold"
     cells = [[_cell(value) for value in row] for row in rows]
     for position, column in enumerate(columns):
-        numbers = all(
-            isinstance(row[position], int | float) or row[position] in ("", "-") for row in rows
-        )
+        values = [row[position] for row in rows]
+        numbers = all(isinstance(value, int | float) or value in ("", "-") for value in values)
         # rich breaks words of narrow columns while wide ones could still be wrapped
-        longest = max(
-            (
-                len(word)
-                for text in [column, *(row[position] for row in cells)]
-                for word in text.split()
-            ),
-            default=0,
-        )
+        words = " ".join([column, *(row[position] for row in cells)]).split()
+        longest = max(map(len, words), default=0)
         table.add_column(column, justify="right" if numbers and rows else "left", min_width=longest)
     for texts in cells:
         table.add_row(*map(Text, texts))
-    console = PipeConsole(highlight=False)
+    console = Console(highlight=False)
+    # rich would leave with exit code 1; a reader that has seen enough is no failure
+    console.on_broken_pipe = _stop  # type: ignore[method-assign]
     console.print(table)
     if note:
         console.print(Text(note))
 
 
+def _stop() -> None:
+    raise BrokenPipeError
+
+
 def print_text(text: str) -> None:
-    """Lines of words on stdout, wrapped at the width of the terminal, or at 80 columns where there is none."""
-    width = shutil.get_terminal_size().columns
+    """Lines on stdout, wrapped at the width of the terminal, or at 80 columns without one."""
+    wrapper = TextWrapper(
+        shutil.get_terminal_size().columns,
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
     for line in text.split("\n"):
-        print(
-            fill(
-                line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-            )
-        )
+        print(wrapper.fill(line))
 
 
 def percent(share: float, digits: int = 1) -> str:
@@ -277,25 +276,13 @@ def percent(share: float, digits: int = 1) -> str:
 
 
 def found_words(pairs: int, coverage: Mapping[str, Mapping[str, float]]) -> str:
-    """What a serving table holds: its pairs with evidence, and how many items have one.
+    """The number of pairs with evidence, and the share of items that have one.
 
     >>> found_words(299, {"certain": {"items": 0.31}, "likely": {"items": 0.22}})
     '299 pairs for 53 % of the items'
     """
     share = sum(coverage[grade]["items"] for grade in ("certain", "likely"))
     return f"{plural(pairs, 'pair')} for {percent(share, 0)} of the items"
-
-
-def same_category_words(share: float) -> str:
-    """What the pairs of one category mean for the answers; nothing where there are none.
-
-    >>> same_category_words(0.94)
-    '94 % of the pairs are of one category: these come last (--same-category mix|exclude)'
-    """
-    if not share:
-        return ""
-    rest = "of the pairs are of one category: these come last (--same-category mix|exclude)"
-    return f"{percent(share, 0)} {rest}"
 
 
 def _cell(value: Any) -> str:
@@ -305,4 +292,4 @@ def _cell(value: Any) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return show_number(value)
-    return printable(value, limit=60)
+    return printable(value, limit=200)

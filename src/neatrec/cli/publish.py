@@ -9,6 +9,7 @@ import typer
 
 from neatrec.cli.output import OutputOptions, percent, print_table
 from neatrec.errors import must_be
+from neatrec.text import printable
 
 if TYPE_CHECKING:
     from neatrec.release.diff import BundleDiff
@@ -17,10 +18,7 @@ if TYPE_CHECKING:
 def publish(
     output: OutputOptions,
     paths: list[Path] = typer.Argument(
-        ...,
-        metavar="[BUNDLE] STORE",
-        help="New bundle, and the store.",
-        show_default=False,
+        ..., metavar="[BUNDLE] STORE", help="New bundle, and the store.", show_default=False
     ),
     *,
     gate: Path | None = typer.Option(
@@ -29,9 +27,7 @@ def publish(
         help="File of limits. Default: gate.toml in the store, else built-in ones.",
     ),
     show_diff: bool = typer.Option(
-        False,
-        "--diff",
-        help="Changes from the first path to the second; nothing is published.",
+        False, "--diff", help="Changes from the first path to the second; nothing is published."
     ),
     listed: int = typer.Option(
         20, "--list", metavar="N", help="Number of changes listed by --diff.", min=0
@@ -42,6 +38,9 @@ def publish(
     to: int | None = typer.Option(None, metavar="N", help="Version that --rollback makes live."),
 ) -> None:
     """Make a bundle live in a store, unless it differs too much from the live one (exit code 3)."""
+    from neatrec.release import publish as release
+    from neatrec.release.limits import PublishLimits
+
     if show_diff and rollback:
         raise must_be("publish", "given one of --diff and --rollback", "both")
     if to is not None and not rollback:
@@ -51,46 +50,25 @@ def publish(
         raise must_be("publish", f"given {' and '.join(needed)}", " ".join(map(str, paths)))
     if show_diff:
         _diff(output, paths[0], paths[1], listed)
-    elif rollback:
-        _rollback(output, paths[0], to)
-    else:
-        _publish(output, paths[0], paths[1], gate)
-
-
-def _publish(output: OutputOptions, bundle: Path, store: Path, gate: Path | None) -> None:
-    from neatrec.release.limits import PublishLimits
-    from neatrec.release.publish import publish as publish_bundle
-
-    answer = publish_bundle(bundle, store, None if gate is None else PublishLimits.read(gate))
-    if output.printed_json(answer):
         return
-    what = "is live" if answer["published"] else "was live already"
-    print(f"version {answer['live']} ({answer['version'][:12]}) {what} in {store}")
-    if answer["difference"] is not None:
-        print(
-            f"{percent(answer['difference']['top10_changed'])} of the first ten answers with evidence changed, by sales"
-        )
-
-
-def _rollback(output: OutputOptions, store: Path, to: int | None) -> None:
-    from neatrec.release.publish import rollback as roll_back
-
-    answer = roll_back(store, to)
+    if rollback:
+        answer = release.rollback(paths[0], to)
+    else:
+        limits = None if gate is None else PublishLimits.read(gate)
+        answer = release.publish(paths[0], paths[1], limits)
     if not output.printed_json(answer):
-        print(f"version {answer['live']} ({answer['version'][:12]}) is live in {store}")
+        _print_live(answer, "is live" if rollback or answer["published"] else "was live already")
 
 
-def print_versions(versions: list[dict[str, Any]]) -> None:
-    rows = []
-    for found in versions:
-        state = "live" if found["live"] else "rolled back" if found["rolled_back"] else ""
-        shown = (
-            [found["version"][:12], found["model"], found["created"]]
-            if found["version"]
-            else ["damaged", "", ""]
-        )
-        rows.append([found["number"], *shown, state])
-    print_table("Versions", ["number", "version", "model", "made", ""], rows)
+def _print_live(answer: dict[str, Any], state: str) -> None:
+    version = f"version {answer['live']} ({answer['version'][:12]})"
+    print(f"{version} {state} in {printable(answer['store'])}")
+    if answer["difference"] is not None:
+        print(f"{_changed_words(answer['difference']['top10_changed'])}.")
+
+
+def _changed_words(share: float) -> str:
+    return f"{percent(share)} of the first ten answers with evidence changed, weighted by sales"
 
 
 def _diff(output: OutputOptions, a: Path, b: Path, listed: int) -> None:
@@ -108,23 +86,14 @@ def _show(found: BundleDiff) -> None:
         ["version", *(version[:12] for version in found.versions)],
         ["training lines", *(f"{lines:,}" for lines in found.rows)],
         ["bought items", *(f"{items:,}" for items in found.items)],
-        ["sales with evidence", *(percent(share) for share in found.coverage)],
+        ["sales with evidence", *map(percent, found.coverage)],
     ]
     print_table("Two bundles", ["", "A", "B"], rows)
-    print(
-        f"{percent(found.top10_changed)} of the first ten answers with evidence changed, by sales; ",
-        end="",
-    )
+    print(f"{_changed_words(found.top10_changed)}; ", end="")
     print(f"{found.items_new:,} items are new, {found.items_gone:,} are gone.")
     if found.changes:
-        lines = [
-            [
-                change.name,
-                change.sales,
-                percent(change.changed),
-                ", ".join(change.came),
-                ", ".join(change.gone),
-            ]
-            for change in found.changes
+        lines: list[list[object]] = [
+            [c.name, c.sales, percent(c.changed), ", ".join(c.came), ", ".join(c.gone)]
+            for c in found.changes
         ]
         print_table("Largest changes", ["item", "sales", "changed", "came", "gone"], lines)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from neatrec.cli.options import same_category_option
 from neatrec.cli.output import OutputOptions, print_json
 from neatrec.text import printable
 
@@ -18,32 +19,21 @@ if TYPE_CHECKING:
 
 def recommend(
     output: OutputOptions,
-    bundle: Path = typer.Argument(
-        ...,
-        help="Bundle, or store.",
-        show_default=False,
-    ),
+    bundle: Path = typer.Argument(..., help="Bundle, or store.", show_default=False),
     items: list[str] = typer.Argument(
-        ...,
-        metavar="ITEM...",
-        help="Ids or names; several are a cart.",
-        show_default=False,
+        ..., metavar="ITEM...", help="Ids or names; several are a cart.", show_default=False
     ),
     *,
     k: int = typer.Option(10, "-k", help="Number of answers.", min=1),
     min_evidence: str | None = typer.Option(
         None,
         metavar="certain|likely|guess",
-        help="Least evidence of an answer. Default: likely; for an item that nobody has bought, the "
-        "answers of its category.",
+        help="Least evidence of an answer. Default: likely; for an item that nobody has bought, "
+        "the answers of its category.",
     ),
     category: list[str] | None = typer.Option(None, help="Category of the answers; repeatable."),
     exclude: list[str] | None = typer.Option(None, help="Item to leave out; repeatable."),
-    same_category: str = typer.Option(
-        "last",
-        metavar="last|exclude|mix",
-        help="Place of answers of the question's own category.",
-    ),
+    same_category: str | None = same_category_option("question's"),
     include_explained: bool = typer.Option(
         False,
         "--include-explained",
@@ -58,9 +48,9 @@ def recommend(
     from neatrec.serving import PairTable
     from neatrec.serving import recommend as answered
 
-    index = PairTable.open(bundle_in(bundle))
+    table = PairTable.open(bundle_in(bundle))
     found = answered(
-        index,
+        table,
         items,
         k,
         min_evidence=min_evidence,
@@ -70,34 +60,36 @@ def recommend(
         include_explained=include_explained,
         month=month,
     )
-    _show(output, index, found, min_evidence or "likely")
-
-
-def _show(output: OutputOptions, table: PairTable, found: Answers, least: str) -> None:
-    from neatrec.serving import FOOTER
-
-    manifest, catalog = table.manifest, table.catalog
     notes = list(found.notes)
     if found.left_out:
+        least = min_evidence or "likely"
         notes.append(f"left out {found.left_out} below {least!r}: --min-evidence guess shows them")
     if output.as_json:
-        print_json(
-            {
-                "model": manifest.model,
-                "kind": manifest.kind,
-                "items": [
-                    {"id": catalog.public_id(code), "name": catalog.name(code)}
-                    for code in found.cart
-                ],
-                "recommendations": found.rows(),
-                "explained": found.explained_rows(),
-                "strata": list(table.pairs.strata),
-                "notes": notes,
-            }
-        )
-        return
-    cart = ", ".join(printable(catalog.name(code)) for code in found.cart)
-    print(f"Goes with {cart} ({manifest.model})\n")
+        print_json(_as_json(table, found, notes))
+    else:
+        _print_answers(table, found)
+        for note in notes:
+            print(f"note: {note}", file=sys.stderr)
+
+
+def _as_json(table: PairTable, found: Answers, notes: list[str]) -> dict[str, Any]:
+    manifest, catalog = table.manifest, table.catalog
+    return {
+        "model": manifest.model,
+        "kind": manifest.kind,
+        "items": [{"id": catalog.public_id(c), "name": catalog.name(c)} for c in found.cart],
+        "recommendations": found.rows(),
+        "explained": found.explained_rows(),
+        "strata": list(table.pairs.strata),
+        "notes": notes,
+    }
+
+
+def _print_answers(table: PairTable, found: Answers) -> None:
+    from neatrec.serving import FOOTER
+
+    cart = ", ".join(printable(table.catalog.name(code)) for code in found.cart)
+    print(f"Goes with {cart} ({table.manifest.model})\n")
     for row in found.rows():
         _print_row(row)
     if found.explained:
@@ -106,7 +98,6 @@ def _show(output: OutputOptions, table: PairTable, found: Answers, least: str) -
         _print_row(row)
     print(f"\n{FOOTER}" if found.lines or found.explained else "No answer has this much evidence.")
     print(table.pairs.words())
-    _print_notes(notes)
 
 
 def _print_row(row: Mapping[str, Any]) -> None:
@@ -117,8 +108,3 @@ def _print_row(row: Mapping[str, Any]) -> None:
     reasons = [f"with {one['name']}: {one['words']}" for one in row["goes_with"]]
     for words in reasons or [row["evidence"]["words"]]:
         print(f"     {printable(words, 400)}")
-
-
-def _print_notes(notes: Sequence[str]) -> None:
-    for note in notes:
-        print(f"note: {note}", file=sys.stderr)
