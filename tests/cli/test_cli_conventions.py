@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,28 +21,36 @@ from neatrec.io.options import option_infos
 SMALL = "supermarket:baskets=400,items=80"
 
 
-def test_help_names_every_command(neatrec) -> None:
+def test_help_names_the_twelve_commands_and_that_of_train_fits_on_a_screen(
+    neatrec, monkeypatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     shown = neatrec("--help").stdout
-    for panel, commands in PANELS.items():
-        assert panel in shown
-        assert all(f"│ {command} " in shown for command in commands)
+    names = [name for commands in PANELS.values() for name in commands]
+    assert len(names) == len(app.registered_commands) == 12
+    assert all(f"│ {name} " in shown for name in names)
+    assert all(panel in shown for panel in PANELS)
+    assert len(neatrec("train", "--help").stdout.splitlines()) <= 50
 
 
-def test_the_version_needs_no_parser() -> None:
-    code = "import sys; import neatrec.cli; neatrec.cli.run(); print('typer' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "neatrec 0.1.0\nFalse\n"
+HEAVY = "{'numpy', 'pyarrow', 'scipy', 'numba', 'pydantic', 'fastapi', 'duckdb'}"
 
 
-def test_help_loads_nothing_heavy() -> None:
-    code = (
-        "import sys; from neatrec.cli.main import exit_code_of; code = exit_code_of(['--help']); "
-        "print(code, {'numpy', 'pyarrow', 'scipy', 'numba', 'pydantic', 'fastapi', 'duckdb'} & set(sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.endswith("0 set()\n")
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("neatrec.cli.run(); print('typer' in sys.modules)", "neatrec 0.1.0\nFalse\n"),
+        (
+            "from neatrec.cli.main import exit_code_of as code; code(['--help']); "
+            f"print({HEAVY} & set(sys.modules))",
+            "set()\n",
+        ),
+    ],
+)
+def test_version_and_help_load_nothing_heavy(code: str, expected: str) -> None:
+    words = [sys.executable, "-c", f"import sys; import neatrec.cli; {code}", "--version"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=300)
+    assert done.stdout.endswith(expected)
 
 
 def every_command(command: Any, path: str = "neatrec") -> Iterator[tuple[str, Any]]:
@@ -145,69 +152,31 @@ def test_an_error_under_json_is_an_object_on_stdout(neatrec) -> None:
     assert usage["kind"] == "UsageError"
 
 
-def test_a_gate_that_says_no_is_exit_3_and_our_own_failure_exit_1(monkeypatch, capsys) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise GateError("coverage fell from 80 % to 12 %")
-
-    monkeypatch.setattr("neatrec.cli.main.app", refuse)
-    assert exit_code_of([]) == 3
-    assert "coverage fell" in capsys.readouterr().err
-
-    def fail(*_: object, **__: object) -> None:
-        raise ZeroDivisionError("of ours")
-
-    monkeypatch.setattr("neatrec.cli.main.app", fail)
-    assert exit_code_of(["--json"]) == 1
-    printed = capsys.readouterr()
-    assert json.loads(printed.out)["error"]["kind"] == "ZeroDivisionError"
-    assert "--verbose" in printed.err
-
-
-def test_an_end_of_file_inside_is_not_reported_as_an_interrupt(
-    monkeypatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (GateError("coverage fell from 80 % to 12 %"), 3, "error: coverage fell"),
+        (
+            ZeroDivisionError("of ours"),
+            1,
+            "error: neatrec failed: ZeroDivisionError: of ours. This is a bug in neatrec; run "
+            "again with --verbose",
+        ),
+        (EOFError("cut off"), 1, "error: neatrec failed: EOFError: cut off. This is a bug"),
+        (KeyboardInterrupt(), 130, "stopped by the user"),
+    ],
+)
+def test_an_error_inside_a_command_has_its_exit_code(
+    error: BaseException, code: int, words: str, monkeypatch, neatrec
 ) -> None:
-    def cut_off(*_: object, **__: object) -> None:
-        raise EOFError("a file of ours is cut off")
+    def fail(*_: object, **__: object) -> None:
+        raise error
 
-    monkeypatch.setattr("neatrec.check.run.check_baskets", cut_off)
-    assert exit_code_of(["check", SMALL, "--json"]) == 1
-    printed = capsys.readouterr()
-    assert json.loads(printed.out)["error"]["kind"] == "EOFError"
-    assert (
-        "neatrec failed: EOFError: a file of ours is cut off. This is a bug in neatrec"
-        in printed.err
-    )
-    assert "stopped" not in printed.err
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_signals_end_with_their_exit_code(tmp_path: Path, number: int, code: int) -> None:
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "neatrec",
-            "labels",
-            "supermarket:baskets=40000",
-            "--null-rounds",
-            "1000",
-            "-v",
-        ],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        while "shuffle 1" not in process.stderr.readline():
-            assert process.poll() is None
-        process.send_signal(number)
-        _, errors = process.communicate(timeout=60)
-    finally:
-        process.kill()  # one that did not listen does not outlive the test
-    assert process.returncode == code
-    assert "stopped by" in errors
-    assert "Traceback" not in errors
+    monkeypatch.setattr("neatrec.check.run.check_baskets", fail)
+    done = neatrec("check", SMALL, "--json")
+    assert (done.returncode, words in done.stderr) == (code, True), done.stderr
+    kind = "Interrupted" if code == 130 else type(error).__name__
+    assert json.loads(done.stdout)["error"]["kind"] == kind
 
 
 def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:

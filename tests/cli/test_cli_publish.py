@@ -1,4 +1,4 @@
-"""`neatrec publish` and `export`: what they print and their exit codes."""
+"""`neatrec publish`, `show` and `export`: what they print and their exit codes."""
 
 import json
 from pathlib import Path
@@ -9,119 +9,87 @@ import pytest
 from neatrec.cli.main import exit_code_of
 
 MARKET = "supermarket:baskets=3000,items=120,seed={}"
-WIDE = "top10_changed = 1\ncoverage_fall = 1"
 
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two bundles."""
+    """Two bundles, and a file of limits that lets everything through."""
     folder = tmp_path_factory.mktemp("shop")
-    for name, seed in (("one", 1), ("two", 2)):
-        words = [
-            "train",
-            MARKET.format(seed),
-            "--model",
-            "shrunk-lift",
-            "--out",
-            str(folder / name),
-        ]
-        assert exit_code_of([*words, "--quiet"]) == 0
+    (folder / "wide.toml").write_text("top10_changed = 1\ncoverage_fall = 1\n")
+    for seed, name in enumerate(("one", "two"), 1):
+        words = ["train", MARKET.format(seed), "--model", "shrunk-lift", "--quiet"]
+        assert exit_code_of([*words, "--out", str(folder / name)]) == 0
     return folder
 
 
-def test_train_writes_the_table_and_show_says_what_it_covers(neatrec, shop: Path) -> None:
+def lines(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines()]
+
+
+def test_show_says_what_the_answers_cover(neatrec, shop: Path) -> None:
     got = neatrec("show", shop / "one", "--json").json()
     assert sum(shares["sales"] for shares in got["coverage"].values()) == pytest.approx(1.0)
     assert got["notes"]["table"]["k"] == 100
     assert "Best evidence among" in neatrec("show", shop / "one").stdout
 
 
-def test_show_lists_the_versions_of_a_store(neatrec, shop: Path, tmp_path: Path) -> None:
-    for night in ("one", "two"):
-        neatrec("publish", shop / night, "store", "--gate", _file(tmp_path, WIDE))
-    neatrec("publish", "--rollback", "store")
+def test_show_lists_the_versions_of_a_store_first(neatrec, shop: Path) -> None:
+    live = neatrec("publish", shop / "one", "store", "--json").json()["version"]
+    of_store = neatrec("show", "store", "--json").json()
+    assert [found["version"] for found in of_store.pop("store")] == [live]
+    assert of_store == neatrec("show", shop / "one", "--json").json()
+    said = neatrec("publish", shop / "two", "store", "--gate", shop / "wide.toml")
+    assert (said.stdout + said.stderr).count("version 2") == 1
+    assert "version 1" in neatrec("publish", "--rollback", "store").stdout
     newest, oldest = neatrec("show", "store", "--json").json()["store"]
     assert (newest["number"], newest["live"], newest["rolled_back"]) == (2, False, True)
     assert (oldest["number"], oldest["live"], oldest["rolled_back"]) == (1, True, False)
-    assert oldest["model"] == "shrunk-lift"
-    shown = [line.split() for line in neatrec("show", "store").stdout.splitlines()]
-    assert ["1", oldest["version"][:12], "shrunk-lift", oldest["created"], "live"] in shown
-    assert [
-        "2",
-        newest["version"][:12],
-        "shrunk-lift",
-        newest["created"],
-        "rolled",
-        "back",
-    ] in shown
-
-
-def test_show_says_which_version_of_a_store_is_damaged(neatrec, shop: Path, tmp_path: Path) -> None:
-    for night in ("one", "two"):
-        neatrec("publish", shop / night, "store", "--gate", _file(tmp_path, WIDE))
+    shown = neatrec("show", "store").stdout
+    assert shown.startswith("Versions")
+    facts = [[f["version"][:12], "shrunk-lift", f["created"]] for f in (oldest, newest)]
+    assert ["1", *facts[0], "live"] in lines(shown)
+    assert ["2", *facts[1], "rolled", "back"] in lines(shown)
+    assert neatrec("publish", "--rollback", "store").returncode == 2
+    assert neatrec("publish", "--rollback", "store", "--to", "2", "--json").json()["live"] == 2
     next(Path("store/versions").glob("1-*/manifest.json")).write_text("{}")
-    said = neatrec("show", "store", "--json")
-    assert said.json()["store"][1] == {
-        "number": 1,
-        "version": None,
-        "model": None,
-        "created": None,
-        "live": False,
-        "rolled_back": False,
+    damaged = neatrec("show", "store", "--json")
+    assert damaged.json()["store"][1] == {
+        **dict.fromkeys(("version", "model", "created")),
+        **{"number": 1, "live": False, "rolled_back": False},
     }
-    assert "version 1 is damaged" in said.stderr
-    assert ["1", "damaged"] in [
-        line.split() for line in neatrec("show", "store").stdout.splitlines()
-    ]
+    assert "version 1 is damaged" in damaged.stderr
+    assert ["1", "damaged"] in lines(neatrec("show", "store").stdout)
 
 
 def test_a_night_at_the_prompt(neatrec, shop: Path) -> None:
     assert neatrec("publish", shop / "one", "store", "--json").json()["live"] == 1
-    refused = neatrec("publish", shop / "two", "store", "--json")
-    assert refused.returncode == 3
-    error = json.loads(refused.stdout)["error"]
-    assert error["kind"] == "GateError"
-    assert any("top ten answers changed" in reason for reason in error["reasons"])
-    assert "error: not published" in neatrec("publish", shop / "two", "store").stderr
-    changed = neatrec("publish", "--diff", "store", shop / "two", "--json", "--list", "2").json()
+    assert "version 1" in neatrec("publish", shop / "one", "store").stdout
+    refused = neatrec("publish", shop / "two", "store", "--json").error(3)
+    assert refused["kind"] == "GateError"
+    assert any("top ten answers changed" in reason for reason in refused["reasons"])
+    words = ["publish", "--diff", "store", shop / "two"]
+    changed = neatrec(*words, "--json", "--list", "2").json()
     assert len(changed["changes"]) == 2
     assert 0.5 < changed["top10_changed"] <= 1
-    assert (
-        changed["changes"][0]["name"] in neatrec("publish", "--diff", "store", shop / "two").stdout
-    )
+    assert changed["changes"][0]["name"] in neatrec(*words).stdout
 
 
-def test_a_gate_of_ones_own_and_back(neatrec, shop: Path, tmp_path: Path) -> None:
-    (tmp_path / "wide.toml").write_text("top10_changed = 1\n")
-    neatrec("publish", shop / "one", "store")
-    said = neatrec("publish", shop / "two", "store", "--gate", "wide.toml")
-    assert (said.stdout + said.stderr).count("version 2") == 1
-    assert "version 1" in neatrec("publish", "--rollback", "store").stdout
-    states = [(v["number"], v["live"]) for v in neatrec("show", "store", "--json").json()["store"]]
-    assert states == [(2, False), (1, True)]
-    assert "rolled back" in neatrec("show", "store").stdout
-    for words in (
-        ["store"],
-        ["--rollback", "--diff", "store"],
-        ["--to", "1", "store"],
-    ):
-        assert neatrec("publish", *words).returncode == 2
-    assert neatrec("publish", "--rollback", "store").returncode == 2
-    assert neatrec("publish", "--rollback", "store", "--to", "2", "--json").json()["live"] == 2
-    assert (
-        "Did you mean 'top10_changed'?"
-        in neatrec(
-            "publish", shop / "one", "store", "--gate", _file(tmp_path, "top10_change = 1")
-        ).stderr
-    )
-
-
-def test_show_takes_a_store(neatrec, shop: Path) -> None:
-    live = neatrec("publish", shop / "one", "store", "--json").json()["version"]
-    assert neatrec("show", "store", "--json").json()["content_hash"] == live
-    of_store = neatrec("show", "store", "--json").json()
-    assert [found["version"] for found in of_store.pop("store")] == [live]
-    assert of_store == neatrec("show", shop / "one", "--json").json()
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["store"], "given BUNDLE and STORE"),
+        (["--rollback", "--diff", "store"], "given one of --diff and --rollback"),
+        (["--to", "1", "store"], "given with --rollback"),
+        (["one", "store", "--gate", "gate.toml"], "Did you mean 'top10_changed'?"),
+        (["one", "store", "--gate", "none.toml"], "cannot read none.toml"),
+        (["none", "store"], "there is no bundle at"),
+        (["--rollback", "none"], "a store that `neatrec publish` made"),
+    ],
+)
+def test_mistakes_are_refused(neatrec, shop: Path, tmp_path, words, said: str) -> None:
+    (tmp_path / "gate.toml").write_text("top10_change = 1")
+    done = neatrec("publish", *(shop / word if word == "one" else word for word in words))
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
 
 
 def test_export_from_a_bundle_or_a_store(neatrec, shop: Path, tmp_path: Path) -> None:
@@ -130,9 +98,4 @@ def test_export_from_a_bundle_or_a_store(neatrec, shop: Path, tmp_path: Path) ->
         got = neatrec("export", source, "--out", "t.parquet", "--json").json()
         assert pq.read_table(tmp_path / "t.parquet").num_rows == got["answers"] > 0
     assert neatrec("export", shop / "one", "--out", "t.doc").returncode == 2
-
-
-def _file(folder: Path, text: str) -> Path:
-    file = folder / "gate.toml"
-    file.write_text(text)
-    return file
+    assert json.loads(neatrec("export", "none", "--json").stdout)["error"]["kind"] == "BundleError"

@@ -2,12 +2,11 @@
 
 import re
 from html.parser import HTMLParser
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from helpers.small_report import INJECTIONS, ITEMS
+from helpers.small_report import INJECTIONS
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}
 
@@ -88,23 +87,6 @@ def test_twenty_names_that_try_to_break_out_are_shown_as_text(html: str, outline
     assert "{{ 7 * 7 }}" in shown
 
 
-def test_headings_descend_one_step_at_a_time(outline: Outline) -> None:
-    levels = [int(tag[1]) for tag, _ in outline.tags if re.fullmatch(r"h[1-6]", tag)]
-    assert levels[0] == 1
-    assert levels.count(1) == 1
-    assert all(after - before <= 1 for before, after in pairwise(levels))
-
-
-def test_landmarks_and_a_link_past_the_contents_are_there(outline: Outline) -> None:
-    for landmark in ("header", "nav", "main", "footer"):
-        assert len(outline.all(landmark)) == 1
-    assert outline.all("nav")[0]["aria-label"] == "Contents"
-    first_link = outline.all("a")[0]
-    assert first_link["href"] == "#content"
-    assert outline.all("main")[0]["id"] == "content"
-    assert outline.all("html")[0]["lang"] == "en"
-
-
 def test_ids_are_unique_and_what_refers_to_them_finds_them(outline: Outline) -> None:
     ids = [attributes["id"] for _, attributes in outline.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
@@ -171,33 +153,3 @@ def test_the_first_screen_is_for_the_owner_of_the_shop(html: str) -> None:
     )
     assert all(re.fullmatch(sentence, words) for words, _ in pairs)
     assert {grade.split(",")[0] for _, grade in pairs} <= {"certain", "likely"}
-
-
-def luminance(colour: str) -> float:
-    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def contrast(one: str, other: str) -> float:
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-def test_words_stand_out_from_their_ground(html: str) -> None:
-    themes = re.findall(r":root \{[^}]*\}", html)
-    assert len(themes) == 2
-    for theme in themes:
-        found = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", theme))
-        for name in ("ink", "muted", "paper", "statistic", "hybrid"):
-            assert contrast(found[name], found["ground"]) >= 4.5
-        for name in ("good", "fair"):
-            assert contrast(found[name], found[f"{name}-soft"]) >= 4.5
-        assert contrast(found["muted"], found["soft"]) >= 4.5
-
-
-def test_all_items_of_the_shop_have_names_that_were_tried(outline: Outline) -> None:
-    """The examples and the pairs show enough of the shop for the test of names above to mean something."""
-    shown = " ".join(text for _, text in outline.texts)
-    assert sum(f"Item {code}" in shown for code in range(len(INJECTIONS), ITEMS)) >= 4
-    assert sum(name.split("(")[0] in shown for name in INJECTIONS) >= 12

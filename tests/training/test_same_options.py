@@ -22,6 +22,7 @@ LIFT = ModelChoice(model="shrunk-lift")
         (replace(LIFT, settings=("k=2.5",)), TrainOptions(), "--set k 2.5"),
         (LIFT, TrainOptions(seed=4), "--seed 4"),
         (LIFT, TrainOptions(k=7), "-k 7"),
+        (LIFT, TrainOptions(same_category="mix"), "--same-category mix"),
         (LIFT, TrainOptions(strata=("store",)), "--strata store"),
         (LIFT, TrainOptions(strata=()), "--strata none"),
     ],
