@@ -31,18 +31,12 @@ def check(
 def import_orders(
     source: SourceArguments,
     output: OutputOptions,
-    to: Path = typer.Option(
-        ...,
-        metavar="FOLDER",
-        help="Folder of the orders, new or old.",
-    ),
+    to: Path = typer.Option(..., metavar="FOLDER", help="Folder of the orders, new or old."),
     replace_old: bool = typer.Option(
         False, "--replace", help="Replacement of orders that are already there. Default: an error."
     ),
     strata: list[str] | None = typer.Option(
-        None,
-        metavar="A,B",
-        help="Columns that describe the basket, such as store, to keep.",
+        None, metavar="A,B", help="Columns that describe the basket, such as store, to keep."
     ),
 ) -> None:
     """Add the orders of SOURCE to a folder of Parquet files, itself a SOURCE of every command."""

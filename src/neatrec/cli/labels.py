@@ -35,8 +35,7 @@ def labels(
         "calibrated", metavar="calibrated|paper", help="Protocol of the labels."
     ),
     level: list[float] | None = typer.Option(
-        None,
-        help="Level (paper: p, calibrated: q); repeatable. Default: 0.05 0.01 0.001.",
+        None, help="Level (paper: p, calibrated: q); repeatable. Default: 0.05 0.01 0.001."
     ),
     expected: str = typer.Option(
         "quasi",
@@ -44,9 +43,7 @@ def labels(
         help="Expected count by chance (calibrated): quasi-independence, or product of margins.",
     ),
     strata: list[str] | None = typer.Option(
-        None,
-        metavar="A,B|none",
-        help=f"{STRATA_HELP} Calibrated protocol only.",
+        None, metavar="A,B|none", help=f"{STRATA_HELP} Calibrated protocol only."
     ),
     null_rounds: int = typer.Option(
         0, metavar="N", help="Number of shuffles that count labels by chance.", min=0

@@ -66,9 +66,7 @@ class LeaderboardArguments:
         help="Strata of the counts. Default: as for `train`; none with --protocol paper.",
     )
     device: str = option(
-        "auto",
-        metavar="auto|cpu|gpu",
-        help="Device on which models are trained that support it.",
+        "auto", metavar="auto|cpu|gpu", help="Device on which models are trained that support it."
     )
     threads: int | None = option(None, **THREADS)
 

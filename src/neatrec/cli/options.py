@@ -70,9 +70,7 @@ class EngineArguments:
     panel = "Counting"
     engine: str = option("memory", metavar="memory|spark", help="Engine that counts pairs.")
     spark_master: str | None = option(
-        None,
-        metavar="URL",
-        help="Spark cluster. Default: SPARK_MASTER, or this machine.",
+        None, metavar="URL", help="Spark cluster. Default: SPARK_MASTER, or this machine."
     )
 
     def start(self, threads: int | None = None) -> Engine:

@@ -45,7 +45,7 @@ class BundleDiff:
     coverage: tuple[float, float]
     """Share of sales whose item has an answer that is certain or likely."""
     top10_changed: float
-    """Share of the top ten answers with evidence that changed, over items in both, weighted by sales."""
+    """Share of the top ten answers with evidence that changed, weighted by sales."""
     items_new: int
     items_gone: int
     changes: tuple[AnswerChange, ...]

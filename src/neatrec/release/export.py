@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from neatrec.bundle.folder import replacing
 from neatrec.errors import must_be, must_be_one_of
@@ -39,7 +40,7 @@ TARGETS = (*WRITERS, *SHOPS, *DATABASES)
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """Where the answers go, and which."""
+    """Target and contents of an export."""
 
     target: str | None = None
     """One of `TARGETS`; None: by the address, or the ending of the file."""
@@ -47,17 +48,18 @@ class ExportOptions:
     """A file, or the address of a server; None: named after the target."""
     k: int = 10
     min_evidence: str | None = None
-    """None: likely; for items that nobody has bought, what goes with their category."""
+    """None: likely; for items that nobody has bought, the answers of their category."""
     same_category: str | None = None
     """Place of answers of the item's own category: last, exclude, mix; None: as trained."""
     products: Path | None = None
     """The product export of a shop system."""
     table: str | None = None
-    """The table, or the key in Redis."""
+    """The table in PostgreSQL, or the key in Redis."""
 
 
-@dataclass(frozen=True)
-class Exported:
+class Exported(NamedTuple):
+    """A finished export."""
+
     target: str
     out: str
     """A path, or an address without user and parameters."""
@@ -67,17 +69,15 @@ class Exported:
 
 
 def export_answers(index: PairTable, options: ExportOptions) -> Exported:
-    """Write the first `k` answers of each item that have at least the evidence asked for, as `recommend` gives them."""
+    """Write the first `k` answers with enough evidence of each item, as `recommend` gives them."""
     target = options.target or _target_of(options.out)
     out = _checked_out(target, options)
-    filters = Filters(
-        k=options.k, min_evidence=options.min_evidence, same_category=options.same_category
-    )
-    chosen = export_rows(index, filters)
-    answers, left_out = len(chosen), list[str]()
-    parts = blocks(index, chosen)
+    filters = Filters(options.k, options.min_evidence, same_category=options.same_category)
+    rows = export_rows(index, filters)
+    answers, left_out = len(rows), list[str]()
+    parts = blocks(index, rows)
     if target in SHOPS:
-        table, answers, left_out = shop_table(index, chosen, SHOPS[target], options.products)
+        table, answers, left_out = shop_table(index, rows, SHOPS[target], options.products)
         parts = iter([table])
     if target in ("jsonl", "redis"):
         parts = documents(parts, index.version, evidence=target == "jsonl")
@@ -89,16 +89,10 @@ def export_answers(index: PairTable, options: ExportOptions) -> Exported:
         with replacing(Path(out)) as unfinished:
             WRITERS.get(target, write_csv)(parts, unfinished)
     if left_out:
-        example = printable(left_out[0])
-        log.warning(
-            "left out %s that %s cannot hold, such as %s",
-            plural(len(left_out), "item"),
-            target,
-            example,
-        )
-    return Exported(
-        target, parse_address(out).shown if is_address(out) else out, answers, tuple(left_out)
-    )
+        items, example = plural(len(left_out), "item"), printable(left_out[0])
+        log.warning("left out %s that %s cannot hold, such as %s", items, target, example)
+    shown = parse_address(out).shown if is_address(out) else out
+    return Exported(target, shown, answers, tuple(left_out))
 
 
 def _target_of(out: str | Path | None) -> str:
@@ -108,8 +102,8 @@ def _target_of(out: str | Path | None) -> str:
     found = SERVERS.get(scheme) if address else Path(out).suffix.removeprefix(".")
     if found not in (*WRITERS, *DATABASES):
         endings = ", ".join(f".{ending}" for ending in WRITERS)
-        hint = f"Or choose --for: {', '.join(TARGETS)}."
         wanted = f"an address of PostgreSQL or Redis, or a name that ends in {endings}"
+        hint = f"Or choose --for: {', '.join(TARGETS)}."
         raise must_be("out", wanted, _shown(out), hint=hint)
     return found
 
@@ -117,13 +111,15 @@ def _target_of(out: str | Path | None) -> str:
 def _shown(out: str | Path | None) -> str | None:
     """For a message: of an address only its scheme, because it may hold a password."""
     scheme, address, _ = str(out).partition("://")
-    if not address and (is_address(str(out)) or holds_password(str(out))):
+    if address:
+        return f"{scheme}://..."
+    if is_address(str(out)) or holds_password(str(out)):
         return "..."
-    return f"{scheme}://..." if address else None if out is None else str(out)
+    return None if out is None else str(out)
 
 
 def _checked_out(target: str, options: ExportOptions) -> str:
-    """Where to write, once the options are known to fit the target."""
+    """The file or address, once the options are known to fit the target."""
     if target not in TARGETS:
         raise must_be_one_of("for", TARGETS, target)
     if options.products is not None and target not in SHOPS:
@@ -133,15 +129,12 @@ def _checked_out(target: str, options: ExportOptions) -> str:
     most = SHOPS[target].most if target in SHOPS else None
     if most is not None and options.k > most:
         raise must_be("k", f"at most {most} for {SHOPS[target].name}", options.k)
-    schemes = [scheme for scheme, server in SERVERS.items() if server == target]
-    address = options.out is not None and "://" in str(options.out)
-    if schemes and not (address and str(options.out).partition("://")[0] in schemes):
-        raise must_be(
-            "out",
-            f"an address such as {schemes[0]}://user@host for --for {target}",
-            _shown(options.out),
-        )
-    if address and not schemes:
+    scheme, address, _ = str(options.out).partition("://")
+    if target in DATABASES and not (address and SERVERS.get(scheme) == target):
+        example = next(name for name, server in SERVERS.items() if server == target)
+        wanted = f"an address such as {example}://user@host for --for {target}"
+        raise must_be("out", wanted, _shown(options.out))
+    if address and target not in DATABASES:
         raise must_be("out", f"a file for --for {target}", _shown(options.out))
     default = f"neatrec-answers.{target}" if target in WRITERS else f"neatrec-{target}.csv"
     return str(options.out or default)

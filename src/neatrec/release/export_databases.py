@@ -41,9 +41,8 @@ def write_postgres(parts: Parts, address: str, table: str) -> None:
     first = _without_nul(next(parts))
     with _postgres(address) as connection, connection.cursor() as cursor:
         cursor.execute(f"SELECT to_regclass('{quoted}') IS NULL")
-        if cursor.fetchone() == (
-            True,
-        ):  # IF NOT EXISTS asks for the right to create, whatever is there
+        # IF NOT EXISTS would need the right to create, also where the table is there
+        if cursor.fetchone() == (True,):
             cursor.execute(_create(quoted, first.schema))
         cursor.execute(f"LOCK TABLE {quoted} IN SHARE ROW EXCLUSIVE MODE")
         cursor.execute(f"DELETE FROM {quoted}")
@@ -81,7 +80,7 @@ def _without_nul(part: pa.Table) -> pa.Table:
 
 
 def write_redis(documents: Parts, address: str, key: str) -> None:
-    """Replace the hash `key`, whose fields are ids and whose values are documents, by one RENAME."""
+    """Replace the hash `key`, which maps ids to documents, by one RENAME."""
     require_extra("redis", "an export into Redis")
     import redis
     from redis.backoff import NoBackoff

@@ -17,17 +17,19 @@ from neatrec.release.export_rows import TEXTS
 from neatrec.text import FORMULA_STARTS
 
 FORMULA = rf"\A['{FORMULA_STARTS}]"
-"""How a cell starts that a spreadsheet runs, or that an apostrophe before it would no longer tell from one."""
+"""The start of a cell that a spreadsheet runs, or that already begins with an apostrophe."""
 Parts = Iterator[pa.Table]
 
 
 def write_parquet(parts: Parts, path: Path) -> None:
+    """One Parquet file."""
     import pyarrow.parquet as pq
 
     _write_tables(parts, partial(pq.ParquetWriter, path, compression="zstd"))
 
 
 def write_csv(parts: Parts, path: Path) -> None:
+    """One CSV file, none of whose cells is a formula."""
     from pyarrow import csv
 
     _write_tables(map(formula_safe, parts), partial(csv.CSVWriter, path))
@@ -41,9 +43,9 @@ def _write_tables(parts: Parts, writer_of: Callable[[pa.Schema], Any]) -> None:
 
 
 def formula_safe(table: pa.Table) -> pa.Table:
-    """A spreadsheet runs a cell that starts like a formula: an apostrophe before it makes it text.
+    """Put an apostrophe before cells that start like a formula, which a spreadsheet would run.
 
-    A cell that starts with an apostrophe gets one too, so that removing the first one restores every text.
+    A cell that starts with an apostrophe gets one too: removing the first restores every text.
     """
     for place, name in enumerate(table.column_names):
         if name in TEXTS and table[name].type == pa.string():
@@ -55,17 +57,11 @@ def formula_safe(table: pa.Table) -> pa.Table:
 
 
 def documents(parts: Parts, bundle: str, *, evidence: bool) -> Parts:
-    """What goes with each item as one JSON text, in the shape of `GET /v1/complements`: columns id and document."""
+    """The answers of each item as one JSON text, in the shape of `GET /v1/complements`."""
     for part in parts:
         texts = {name: _json_texts(part[name].combine_chunks()) for name in part.column_names}
-        shown = {
-            "rank": "rank",
-            "id": "item",
-            "name": "item_name",
-            "grade": "grade",
-            "strength": "strength",
-        }
-        entries = {name: texts[column] for name, column in shown.items()}
+        entries = {"rank": texts["rank"], "id": texts["item"], "name": texts["item_name"]}
+        entries |= {name: texts[name] for name in ("grade", "strength")}
         if evidence:
             numbers = {
                 name: texts[name] for name in part.column_names if name not in {*TEXTS, "rank"}
@@ -73,23 +69,13 @@ def documents(parts: Parts, bundle: str, *, evidence: bool) -> Parts:
             entries |= {"evidence": _json_object(numbers)}
         # rank 1 begins the answers of an item
         start = np.flatnonzero(part["rank"].to_numpy() == 1)
-        answers = pc.binary_join(
-            pa.ListArray.from_arrays(
-                pa.array([*start, len(part)], pa.int32()), _json_object(entries)
-            ),
-            ",",
-        )
-        query = _json_object(
-            {"id": texts["query"].take(start), "name": texts["query_name"].take(start)}
-        )
-        whole = {
-            "bundle": json.dumps(bundle),
-            "query": query,
-            "complements": _joined("[", answers, "]"),
-        }
-        yield pa.table(
-            {"id": part["query"].take(start).cast(pa.string()), "document": _json_object(whole)}
-        )
+        offsets = pa.array([*start, len(part)], pa.int32())
+        lists = pa.ListArray.from_arrays(offsets, _json_object(entries))
+        query = {"id": texts["query"].take(start), "name": texts["query_name"].take(start)}
+        document = {"bundle": json.dumps(bundle), "query": _json_object(query)}
+        document |= {"complements": _joined("[", pc.binary_join(lists, ","), "]")}
+        ids = part["query"].take(start).cast(pa.string())
+        yield pa.table({"id": ids, "document": _json_object(document)})
 
 
 def _json_texts(values: pa.Array) -> pa.Array:
@@ -113,6 +99,7 @@ def _joined(*pieces: Any) -> pa.Array:
 
 
 def write_json_lines(parts: Parts, path: Path) -> None:
+    """One JSON document per line."""
     with path.open("w", encoding="utf-8", newline="\n") as out:
         for part in parts:
             out.writelines(f"{document}\n" for document in part["document"].to_pylist())

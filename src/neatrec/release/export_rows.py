@@ -1,4 +1,4 @@
-"""What `neatrec export` writes: the first answers of each item, as `recommend` gives them, as Arrow tables."""
+"""The rows of `neatrec export`: the first answers of each item, as `recommend` gives them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def answers_table(table: PairTable, filters: Filters) -> pa.Table:
 
 
 def export_rows(table: PairTable, filters: Filters) -> ExportRows:
-    """The first answers of each item, as `recommend` gives them; of guesses those that the table holds."""
+    """The first answers of each item; guesses are those that the table holds."""
     filters, found, columns = filters.of(table), table.answers, table.pairs.columns
     grade, same = (columns[name][found["pair"]] for name in ("grade", "same_category"))
     kept = np.flatnonzero(
@@ -61,7 +61,7 @@ def export_rows(table: PairTable, filters: Filters) -> ExportRows:
 
 
 def _with_new_items(table: PairTable, filters: Filters, rows: ExportRows) -> ExportRows:
-    """The rows, and those of items that nobody has bought: alike for items of the same categories."""
+    """The rows, and those of items that nobody has bought, which depend on their category only."""
     categories, alike = table.catalog.categories, dict[bytes, list[int]]()
     new = np.flatnonzero(table.item_count == 0).tolist() if categories is not None else []
     parts = [(rows.query, rows.item, rows.rank, rows.pair)]
@@ -79,7 +79,7 @@ def _with_new_items(table: PairTable, filters: Filters, rows: ExportRows) -> Exp
 
 
 def blocks(table: PairTable, chosen: ExportRows) -> Iterator[pa.Table]:
-    """These answers in blocks of whole items, one row each; at least one block: an empty table has columns too."""
+    """The answers in blocks of complete items; at least one: an empty table has columns too."""
     first = 0
     while first < max(len(chosen), 1):
         last = min(first + BLOCK, len(chosen))

@@ -28,13 +28,13 @@ MAX_CELL = 1 << 24
 
 @dataclass(frozen=True)
 class ShopFormat:
-    """How a shop system names products and writes lists of them."""
+    """The import format of a shop system: names of products, and lists of them."""
 
     name: str
     keys: tuple[str, ...]
-    """Names of the column that tells products apart, in the shop's own product export."""
+    """Names of the key column in the shop's own product export."""
     also: tuple[str, ...]
-    """Columns of that export by which an item is found, too."""
+    """Further columns of that export that identify an item."""
     complements: str
     """The column of the file that holds the list."""
     separator: str
@@ -85,40 +85,35 @@ class Products:
 def shop_table(
     index: PairTable, chosen: ExportRows, shop: ShopFormat, file: Path | None
 ) -> tuple[pa.Table, int, list[str]]:
-    """The rows that the shop imports, one per product with answers; how many answers; the items left out.
+    """The rows that the shop imports, the number of answers, and the items left out.
 
-    `file`: the shop's own product export. Items of one product, such as its sizes, share one list.
+    `file` is the shop's own product export. Items of one product, such as its sizes, share a list.
     """
     products = _usable(_products(index.catalog, shop, file), shop)
     out = [index.catalog.id(code) for code in np.flatnonzero(products.of_item == NOWHERE).tolist()]
     query, item = products.of_item[chosen.query], products.of_item[chosen.item]
     kept = (query != NOWHERE) & (item != NOWHERE) & (query != item)
     if len(chosen) and not kept.any() and out:
-        where = (
-            f"product of {printable(file)}" if file else f"{shop.own_key} that {shop.name} can hold"
-        )
-        raise ParameterError(
-            f"no answer is for an item whose id is a {where}, such as {printable(out[0])!r}"
-        )
+        kind = f"{shop.own_key} that {shop.name} can hold"
+        kind = f"product of {printable(file)}" if file else kind
+        example = printable(out[0])
+        raise ParameterError(f"no answer is for an item whose id is a {kind}, such as {example!r}")
     query, item = _first_answers(query[kept], item[kept], chosen.rank[kept], shop.most)
     key, *others = products.columns
     asked, start = np.unique(query, return_index=True)
     start = pa.array([*start, len(query)], pa.int64())
-    names = pc.binary_join_element_wise(
-        products.prefix, products.columns[key].cast(pa.string()), ""
-    )
-    joined = pc.binary_join(
-        pa.LargeListArray.from_arrays(start, names.take(pa.array(item))), shop.separator
-    )
+    keys = products.columns[key].cast(pa.string())
+    names = pc.binary_join_element_wise(products.prefix, keys, "").take(pa.array(item))
     table = {name: products.columns[name].take(pa.array(asked)) for name in (key, *others)}
-    table[shop.complements] = joined
+    lists = pa.LargeListArray.from_arrays(start, names)
+    table[shop.complements] = pc.binary_join(lists, shop.separator)
     return pa.table(table), len(item), out
 
 
 def _first_answers(
     query: Codes, item: Codes, rank: npt.NDArray[np.int64], most: int | None
 ) -> tuple[Codes, Codes]:
-    """Each product's answers by rank, each once, at most so many."""
+    """Each product's answers by rank, each once, at most `most`."""
     order = np.lexsort((rank, query))
     query, item = query[order], item[order]
     pair = query.astype(np.int64) * (item.max(initial=0) + 1) + item
@@ -133,9 +128,10 @@ def _first_answers(
 def _products(catalog: Catalog, shop: ShopFormat, file: Path | None) -> Products:
     if file is None:
         if shop.own_key is None:
+            columns = " and ".join((shop.keys[0], *shop.kept))
             raise ParameterError(
-                f"{shop.name} imports products by {shop.keys[0]} and {', '.join(shop.kept)}: give the product export "
-                "of your shop in --products",
+                f"{shop.name} imports products by {columns}: give the product export of your shop "
+                "in --products",
                 argument="products",
                 hint="In the admin: Products > Export, all products, plain CSV.",
             )
@@ -178,9 +174,8 @@ def _read_products(file: Path) -> tuple[Sequence[str], list[dict[str, str]]]:
             return reader.fieldnames or (), list(reader)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         why = error.strerror if isinstance(error, OSError) else printable(error)
-        raise SourceError(
-            f"cannot read the products in {printable(file)}: {why}", file=str(file)
-        ) from error
+        message = f"cannot read the products in {printable(file)}: {why}"
+        raise SourceError(message, file=str(file)) from error
     finally:
         csv.field_size_limit(limit)
 
@@ -189,12 +184,9 @@ def _column(names: Sequence[str], wanted: tuple[str, ...], file: Path) -> str:
     for name in wanted:
         if name in names:
             return name
-    shown = printable(", ".join(names))
-    raise SourceError(
-        f"no column {' or '.join(wanted)} in {printable(file)}",
-        file=str(file),
-        hint=f"Its columns: {shown}.",
-    )
+    message = f"no column {' or '.join(wanted)} in {printable(file)}"
+    hint = f"Its columns: {printable(', '.join(names))}."
+    raise SourceError(message, file=str(file), hint=hint)
 
 
 def _usable(products: Products, shop: ShopFormat) -> Products:

@@ -140,7 +140,7 @@ class BundleStore:
 
 
 def versions_in(store: Path) -> list[dict[str, Any]]:
-    """The versions of a store as JSON values, the newest first; facts of a damaged manifest are None."""
+    """The versions of a store, the newest first, as JSON values; None where one is damaged."""
     stored = BundleStore(store)
     live = stored.current()
     return [_version_facts(version, version == live) for version in reversed(stored.versions())]
