@@ -144,7 +144,7 @@ def serve(
         bound(host, port).close()
         _train(source, out, output)
     elif source.options != SourceOptions():
-        wanted = "orders where options describe columns or rows"
+        wanted = "orders if options describe columns or rows"
         raise must_be("SOURCE", wanted, source.source)
     opened = {"ready": webbrowser.open} if browse else {}
     log_config = output.server_log()

@@ -128,9 +128,9 @@ def _first_answers(
 def _products(catalog: Catalog, shop: ShopFormat, file: Path | None) -> Products:
     if file is None:
         if shop.own_key is None:
-            columns = " and ".join((shop.keys[0], *shop.kept))
+            needed = " and ".join((shop.keys[0], *shop.kept))
             raise ParameterError(
-                f"{shop.name} imports products by {columns}: give the product export of your shop "
+                f"{shop.name} imports products by {needed}: give the product export of your shop "
                 "in --products",
                 argument="products",
                 hint="In the admin: Products > Export, all products, plain CSV.",
