@@ -231,26 +231,17 @@ def fill_alias(share):
     return other
 
 
-def _prefetch(level: int) -> Any:
-    @intrinsic
-    def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
-        def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-            address = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
-            read, keep, of_data = (ir.Constant(ir.IntType(32), number) for number in (0, level, 1))
-            kind = ir.FunctionType(
-                ir.VoidType(), [address.type, read.type, keep.type, of_data.type]
-            )
-            call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-            builder.call(call, [address, read, keep, of_data])
-            return context.get_dummy_value()
+@intrinsic
+def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
+    """Hint to load element `index` of a contiguous array, its dimensions run together."""
 
-        return types.void(array, types.int64), emit
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        address = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
+        to_read, to_keep, of_data = (ir.Constant(ir.IntType(32), number) for number in (0, 3, 1))
+        kind = ir.FunctionType(ir.VoidType(), [address.type, *[ir.IntType(32)] * 3])
+        call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(call, [address, to_read, to_keep, of_data])
+        return context.get_dummy_value()
 
-    return prefetch
-
-
-prefetch = _prefetch(3)
-"""prefetch(array, index): a hint to load element `index` of a contiguous array, its dimensions run together."""
-prefetch_to_second_level = _prefetch(2)
-"""The same, into the second-level cache: what is needed later does not push out what is in use."""
+    return types.void(array, types.int64), emit

@@ -33,9 +33,7 @@ import numpy as np
 
 from neatrec.bundle import load_bundle, save_bundle
 from neatrec.evaluation.task import build_task, evaluate_model
-from neatrec.models.embeddings.kernels import gpu
-from neatrec.models.embeddings.kernels import gpu_call
-from neatrec.models.embeddings.kernels import reference
+from neatrec.models.embeddings.kernels import gpu, gpu_call, reference
 from neatrec.labels import make_labels
 from neatrec.models import Run, make_model
 from neatrec.simulator import supermarket

@@ -112,5 +112,5 @@ def test_out_of_memory_says_how_much_is_needed(monkeypatch: pytest.MonkeyPatch) 
         raise cp.cuda.memory.OutOfMemoryError(1, 2, 3)
 
     monkeypatch.setattr(cp, "asarray", full)
-    with pytest.raises(ResourceError, match=r"training needs 0\.\d MB of GPU memory"):
+    with pytest.raises(ResourceError, match=r"training needs [\d.]+ [KM]iB of GPU memory"):
         fit("neat")

@@ -12,10 +12,10 @@ from neatrec.models.embeddings.kernels.arguments import (
     KernelSettings,
     StepStats,
     TrainingVisit,
-    units_of,
 )
 from neatrec.models.embeddings.kernels.dispatch import kernel
 from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, Table, new_table, tail, vector
+from neatrec.models.embeddings.sampling import units_of
 
 SETTINGS = KernelSettings(
     dim=10,

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from neatrec.data.baskets import Baskets
 from neatrec.errors import ResourceError
-from neatrec.models.embeddings.kernels.arguments import Draws, TrainingVisit, units_of
+from neatrec.models.embeddings.kernels.arguments import LONGEST, Draws, TrainingVisit
 from neatrec.models.embeddings.kernels.draws import add_owned, add_pairs, alias_table, new_filter
 from neatrec.text import plural
 
@@ -59,6 +59,24 @@ def prepare(baskets: Baskets, category: npt.NDArray[np.int32], *, with_users: bo
         *units_of(baskets.offsets),
     )
     return TrainingData(visit, row_of_item, count[by_row], ids, baskets.ordered)
+
+
+def units_of(
+    offsets: npt.NDArray[np.int64], longest: int = LONGEST
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(basket, start, stop) of the units of baskets, shape (units,); a basket of one line has none.
+
+    >>> basket, start, stop = units_of(np.array([0, 3, 4, 9]), longest=4)
+    >>> basket.tolist(), start.tolist(), stop.tolist()
+    ([0, 2, 2], [0, 4, 8], [3, 8, 9])
+    """
+    sizes = np.diff(offsets)
+    pieces = np.where(sizes >= 2, -(-sizes // longest), 0)
+    basket = np.repeat(np.arange(len(sizes)), pieces)
+    first = np.cumsum(pieces) - pieces
+    start = offsets[basket] + (np.arange(len(basket)) - first[basket]) * longest
+    stop = np.minimum(start + longest, offsets[basket + 1])
+    return basket.astype(np.int32), start, stop
 
 
 def new_draws(

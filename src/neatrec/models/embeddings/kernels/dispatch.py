@@ -1,15 +1,16 @@
-"""Which kernels run, and where: the only place that asks for the device."""
+"""Which kernels run, and where: the only module that asks for the device."""
 
 from __future__ import annotations
 
 import logging
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from neatrec.errors import MissingDependencyError, ParameterError, must_be_one_of
-from neatrec.models.embeddings.kernels import gpu, gpu_call, gpu_launch
+from neatrec.errors import MissingDependencyError, ParameterError
+from neatrec.models.embeddings.kernels import gpu, gpu_call
 from neatrec.models.embeddings.kernels.arguments import (
     Kernel,
     KernelInput,
@@ -18,72 +19,58 @@ from neatrec.models.embeddings.kernels.arguments import (
 )
 from neatrec.models.embeddings.kernels.draws import shuffle_lines
 
-FOLDER = "neatrec.models.embeddings.kernels"
-KERNELS = ("neat", "neat_bpr", "item2vec", "triple2vec")
-DEVICES = ("cpu", "gpu", "reference")
 log = logging.getLogger(__name__)
 
 
 class CpuDevice:
-    """Where the arrays of a fit lie: they stay where they are. `GpuDevice` has the same methods."""
+    """The arrays of a fit, which stay where they are; `GpuDevice` has the same methods."""
 
-    units_per_call = 2**14
-    """Units between two reports of progress."""
+    units_per_call = 2**14  # between two reports of progress
 
     def put(self, data: KernelInput) -> KernelInput:
-        """The arrays of a fit, where the kernel reads them."""
+        """The arrays of a fit as the kernel reads them."""
         return data
 
     def shuffled(
         self, visit: TrainingVisit, ordered: bool, rng: np.random.Generator
     ) -> TrainingVisit:
-        """Units in a random order, and lines within baskets where their order means nothing."""
+        """A visit of the units in a random order, of the lines of unordered baskets too."""
         order, items = rng.permutation(len(visit.start)), visit.items
         if not ordered:
             items = items.copy()
             shuffle_lines(items, visit.offsets, np.uint64(rng.integers(2**63)))
-        return visit._replace(
-            items=items,
-            basket=visit.basket[order],
-            start=visit.start[order],
-            stop=visit.stop[order],
-        )
+        basket, start, stop = visit.basket[order], visit.start[order], visit.stop[order]
+        return visit._replace(items=items, basket=basket, start=start, stop=stop)
 
     def get(self, tables: tuple[Any, ...], out: tuple[Any, ...]) -> None:
         """Copy trained tables into `out`: here they are the same."""
 
 
 def training_device(device: str) -> CpuDevice | gpu_call.GpuDevice:
-    """The device called `cpu` or `gpu`."""
+    """The device named `cpu` or `gpu`."""
     return gpu_call.GpuDevice() if device == "gpu" else CpuDevice()
 
 
 def kernel(name: str, device: str = "cpu") -> Kernel:
-    """The kernel `name` for a device: `cpu` is compiled, `gpu` is CUDA, `reference` plain NumPy."""
-    if name not in KERNELS:
-        raise must_be_one_of("kernel", KERNELS, name)
-    if device not in DEVICES:
-        raise must_be_one_of("device", DEVICES, device)
+    """The kernel `name`: compiled for `cpu`, CUDA for `gpu`, plain NumPy for `reference`."""
     if device == "gpu":
-        gpu.cupy()
-    module = {"cpu": f"cpu.{name}", "gpu": "gpu_call", "reference": "reference"}[device]
-    found: Kernel = getattr(import_module(f"{FOLDER}.{module}"), name)
+        return partial(gpu_call.train, name)
+    module = f"cpu.{name}" if device == "cpu" else "reference"
+    found: Kernel = getattr(import_module(f"{__package__}.{module}"), name)
     return found
 
 
 def chosen_device(
     name: str, device: str, settings: KernelSettings, reproducible: bool, *, quiet: bool = False
 ) -> str:
-    """`cpu` or `gpu` for what was asked: `auto` is the GPU where it can do all of it, and the log says which.
+    """`cpu` or `gpu`: `auto` is the GPU where it can train with these settings, else the CPU.
 
-    Asked for by name, a GPU that is not there or cannot do it is an error.
+    A GPU asked for by name that is missing or cannot train is an error.
     """
     if device == "cpu":
         return "cpu"
     try:
-        gpu.cupy()
-        gpu_launch.refuse(settings, reproducible)
-        gpu_call.prepare(name, settings)
+        gpu_call.prepare(name, settings, reproducible=reproducible)
     except (MissingDependencyError, ParameterError) as error:
         if device == "gpu":
             raise

@@ -1,16 +1,18 @@
-"""The kernels on a GPU: same names and arguments as on the CPU, `reference` says what is computed.
+"""Training on a GPU: the arrays of a fit in its memory, the order of a visit, launches of kernels.
 
-Units are worked on at the same time by thousands of warps that do not wait for each other: what a warp reads may lack
-changes that others are about to make. The arrays of a fit lie on the GPU from its start to its end (`GpuDevice.put`).
+Thousands of warps work on units at the same time and do not wait for each other: what a warp reads
+may lack changes that others are about to make. `reference` states what is computed.
 """
 
 from __future__ import annotations
 
-from functools import cache, partial
-from typing import Any
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from neatrec.errors import ResourceError, must_be
 from neatrec.models.embeddings.kernels.arguments import (
     Draws,
     KernelInput,
@@ -18,69 +20,170 @@ from neatrec.models.embeddings.kernels.arguments import (
     StepStats,
     TrainingVisit,
 )
-from neatrec.models.embeddings.kernels.gpu import compiled_module, cupy, memory_for
-from neatrec.models.embeddings.kernels.gpu_launch import (
-    SOURCES,
-    GpuProperties,
-    launch_config,
-    launches,
-    max_warps,
-)
-from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, width
+from neatrec.models.embeddings.kernels.gpu import compiled_module, cupy
+from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, tail
+from neatrec.text import show_size
 
-POINTERS = (
-    *("table_0", "table_1", "table_2"),
-    *("items", "offsets", "users", "category", "basket", "start", "stop"),
-    *("alias", "observed", "bought", "next", "pairs", "loss"),
-)
-WHOLE = (
-    *("seed", "first", "last", "alias_size", "observed_size", "bought_size"),
-    *("user_rows", "logistic"),
-)
-REAL = ("rate", "last_rate", "variance_rate", "margin", "low", "high")
+SOURCES = {
+    "neat": ("common", "neat"),
+    "neat_bpr": ("common", "neat"),
+    "item2vec": ("common", "partners", "item2vec"),
+    "triple2vec": ("common", "partners", "triple2vec"),
+}
+REGISTERS = {"neat": 80, "neat_bpr": 96, "item2vec": 112, "triple2vec": 96}
+"""Per thread up to dim 128: fewer than a thread could use, because more warps are worth more."""
+REGISTERS_OF_MULTIPROCESSOR = 65536
+RESERVED = 1024
+"""Bytes of shared memory that the system takes from each block."""
+LIMITS = {"window": 16, "negatives": 32}
+"""A warp has a lane for each partner and for each negative of a query."""
+UNITS_PER_FETCH = 4
+"""Units that a warp takes from the queue at a time."""
+MIN_WARPS, UNITS_PER_WARP = 8, 16
+"""Warps at the start of a fit; units done before one more warp may work: see `launches`."""
+ITEMS_PER_WARP = 16
+"""Items per warp at least: see `max_warps`."""
+TABLES = ("table_0", "table_1", "table_2")
+POINTERS = (*TABLES, *TrainingVisit._fields, *Draws._fields[1:], "next", "pairs", "loss")
+SIZES = ("alias_size", "observed_size", "bought_size", "user_rows")
+INTEGERS = ("seed", "first", "last", *SIZES, "logistic")
+REALS = ("rate", "last_rate", "variance_rate", "margin", "low", "high")
 CALL = np.dtype(
-    [(name, np.uint64) for name in POINTERS]
-    + [(name, np.uint64 if name == "seed" else np.int64) for name in WHOLE]
-    + [(name, np.float32) for name in REAL]
+    [(name, np.uint64) for name in (*POINTERS, *INTEGERS)] + [(name, np.float32) for name in REALS]
 )
 """The argument of a kernel: struct Call of cuda/common.cu."""
 
 
+class LaunchConfig(NamedTuple):
+    """Constants of one compiled kernel."""
+
+    warps: int
+    """Per block."""
+    blocks: int
+    """Per multiprocessor."""
+    workspace: int
+    """Bytes of shared memory per warp."""
+
+    def options(self, name: str, settings: KernelSettings) -> tuple[str, ...]:
+        """Options of the compiler."""
+        numbers = {
+            "DIM": settings.dim,
+            "WINDOW": settings.window,
+            "NEGATIVES": settings.negatives,
+            "GROUPS": settings.groups,
+            "RANKING": int(name == "neat_bpr"),
+            "WARPS": self.warps,
+            "BLOCKS": self.blocks,
+            "UNITS_PER_FETCH": UNITS_PER_FETCH,
+            "WORKSPACE_BYTES": self.workspace,
+        }
+        return tuple(f"-D{key}={value}" for key, value in numbers.items())
+
+
+def workspace_bytes(name: str, settings: KernelSettings) -> int:
+    """Shared memory per warp: a query's lines within the window on both sides, and their numbers."""
+    stride, window = -(-settings.dim // 4) + 1, settings.window
+    slots, updates = 2 * window + 1, window + 1
+    if name in ("neat", "neat_bpr"):
+        floats = 3 * slots * window + updates * window + 5 * slots + updates + 64
+        size = 16 * ((slots + updates) * stride + slots) + 4 * floats
+    else:
+        size = 32 * slots * stride + 4 * (4 * slots + 96)
+    return -(-size // 16) * 16
+
+
+def launch_config(name: str, settings: KernelSettings, gpu: Mapping[str, int]) -> LaunchConfig:
+    """Warps and blocks that fill a multiprocessor as far as shared memory and registers allow.
+
+    `gpu` are the attributes of a CUDA device.
+    """
+    workspace, block_memory = workspace_bytes(name, settings), gpu["MaxSharedMemoryPerBlockOptin"]
+    if workspace > block_memory:
+        wanted = f"smaller at dim {settings.dim} on device gpu"
+        sizes = f"({workspace:,} of {block_memory:,} bytes per warp)"
+        raise must_be("window", f"{wanted} {sizes}", settings.window, hint="Use device cpu.")
+    registers = min(255, REGISTERS[name] + (-(-settings.dim // 128) - 1) * 32)
+    best = LaunchConfig(1, 1, workspace)
+    for warps in (2, 4, 8):
+        blocks = min(
+            gpu["MaxSharedMemoryPerMultiprocessor"] // (warps * workspace + RESERVED),
+            REGISTERS_OF_MULTIPROCESSOR // (registers * 32) // warps,
+        )
+        if warps * workspace <= block_memory and warps * blocks >= best.warps * best.blocks:
+            best = LaunchConfig(warps, blocks, workspace)
+    return best
+
+
+def max_warps(gpu: Mapping[str, int], config: LaunchConfig, items: int) -> int:
+    """Warps that may work at once: as many as the GPU holds, fewer where a shop has few items.
+
+    Warps that change the same rows at the same time do not see each other's steps. With more warps
+    than items a fit learns less, or diverges.
+    """
+    room = gpu["MultiProcessorCount"] * config.blocks * config.warps
+    return min(room, max(1, items // ITEMS_PER_WARP))
+
+
+def launches(first: int, last: int, done: int, limit: int) -> Iterator[tuple[int, int, int]]:
+    """(first, last, warps) of each launch for units `first` to `last`, after `done` units of a fit.
+
+    Warps that change one row at the same time do not see each other's sums of squares. While these
+    are small, their steps together would be far too long: a fit begins with few warps.
+
+    >>> list(launches(0, 1000, 0, 32))
+    [(0, 256, 8), (256, 512, 16), (512, 1000, 32)]
+    """
+    while first < last:
+        warps = min(limit, max(MIN_WARPS, done // UNITS_PER_WARP))
+        size = last - first if warps == limit else max(done, MIN_WARPS * UNITS_PER_WARP * 2)
+        end = min(last, first + size)
+        yield first, end, warps
+        done += end - first
+        first = end
+
+
 class GpuDevice:
-    """The arrays of a fit, in the memory of the GPU."""
+    """The arrays of a fit in the memory of the GPU."""
 
     units_per_call = 2**62  # a launch takes about a tenth of a second
 
     def put(self, data: KernelInput) -> KernelInput:
-        """The arrays of a fit, where the kernel reads them."""
+        """Copy the arrays of a fit to the GPU, or say how much memory they need."""
+        cp, tables, visit = cupy(), len(data.tables), len(data.visit)
         arrays = (*data.tables, *data.visit, *data.draws[1:])
-        # shuffling takes a key and a place for each unit, and each unit and line a second time
-        shuffled = 36 * len(data.visit.start) + data.visit.items.nbytes
-        with memory_for(sum(array.nbytes for array in arrays) + shuffled, "training"):
-            cp = cupy()
-            there = [cp.asarray(np.ascontiguousarray(array)) for array in arrays]
-        cut, tables = len(data.tables), len(data.tables) + len(data.visit)
+        # shuffling takes a key and a place per unit, and each unit and line a second time
+        shuffling = 36 * len(data.visit.start) + data.visit.items.nbytes
+        needed = sum(array.nbytes for array in arrays) + shuffling
+        free = cp.cuda.runtime.memGetInfo()[0] + cp.get_default_memory_pool().free_bytes()
+        try:
+            if needed > free:
+                raise cp.cuda.memory.OutOfMemoryError(needed, free, free)
+            copies = [cp.asarray(np.ascontiguousarray(array)) for array in arrays]
+        except cp.cuda.memory.OutOfMemoryError as error:
+            raise ResourceError(
+                f"training needs {show_size(needed)} of GPU memory, {show_size(free)} are free",
+                hint="Use a smaller `dim`, or device cpu.",
+            ) from error
         return data._replace(
-            tables=tuple(there[:cut]),
-            visit=TrainingVisit(*there[cut:tables]),
-            draws=Draws(data.draws.seed, *there[tables:]),
+            tables=tuple(copies[:tables]),
+            visit=TrainingVisit(*copies[tables : tables + visit]),
+            draws=Draws(data.draws.seed, *copies[tables + visit :]),
         )
 
     def shuffled(
         self, visit: TrainingVisit, ordered: bool, rng: np.random.Generator
     ) -> TrainingVisit:
-        """Units in a random order, and lines within baskets where their order means nothing."""
+        """A visit of the units in a random order, of the lines of unordered baskets too."""
         cp, module = cupy(), compiled_module(("visits",), ())
         seed, units = np.uint64(rng.integers(2**63)), len(visit.start)
-        with memory_for(36 * units + visit.items.nbytes, "a random order of the baskets"):
-            keys, items = cp.empty(units, dtype=np.uint64), visit.items
-            _for_each(module.get_function("sort_keys"), units, (keys, np.int64(units), seed))
-            order = cp.argsort(keys)
-            if not ordered:
-                items, count = items.copy(), len(visit.offsets) - 1
-                arguments = (items, visit.offsets, np.int64(count), seed)
-                _for_each(module.get_function("shuffle_lines"), count, arguments)
-            basket, start, stop = (part[order] for part in (visit.basket, visit.start, visit.stop))
+        keys, items = cp.empty(units, dtype=np.uint64), visit.items
+        _for_each(module.get_function("sort_keys"), units, (keys, np.int64(units), seed))
+        order = cp.argsort(keys)
+        if not ordered:
+            items, count = items.copy(), len(visit.offsets) - 1
+            arguments = (items, visit.offsets, np.int64(count), seed)
+            _for_each(module.get_function("shuffle_lines"), count, arguments)
+        basket, start, stop = (part[order] for part in (visit.basket, visit.start, visit.stop))
         return visit._replace(items=items, basket=basket, start=start, stop=stop)
 
     def get(self, tables: tuple[Any, ...], out: tuple[Any, ...]) -> None:
@@ -90,19 +193,15 @@ class GpuDevice:
 
 
 def _for_each(function: Any, count: int, arguments: tuple[Any, ...]) -> None:
+    """Run a CUDA function with one thread per element."""
     if count:
         function((-(-count // 256),), (256,), arguments)
 
 
 @cache
-def gpu_properties() -> GpuProperties:
-    """The GPU at hand."""
-    attributes = cupy().cuda.Device().attributes
-    return GpuProperties(
-        attributes["MultiProcessorCount"],
-        attributes["MaxSharedMemoryPerMultiprocessor"],
-        attributes["MaxSharedMemoryPerBlockOptin"],
-    )
+def gpu_attributes() -> dict[str, int]:
+    """Attributes of the GPU at hand."""
+    return dict(cupy().cuda.Device().attributes)
 
 
 @cache
@@ -112,22 +211,38 @@ def _function(name: str, options: tuple[str, ...], shared_memory: int) -> Any:
     return function
 
 
-def prepare(name: str, settings: KernelSettings) -> None:
-    """Compile the kernel for the GPU at hand, or say what is missing there: shared memory, the compiler."""
-    config = launch_config(name, settings, gpu_properties())
+def _configured(name: str, settings: KernelSettings) -> tuple[Any, LaunchConfig]:
+    """The compiled kernel and how to launch it."""
+    config = launch_config(name, settings, gpu_attributes())
+    options = config.options(name, settings)
+    return _function(name, options, config.warps * config.workspace), config
+
+
+def prepare(name: str, settings: KernelSettings, *, reproducible: bool = False) -> None:
+    """Compile a kernel for the GPU at hand; refuse what the GPU or its software cannot do."""
+    cupy()
+    hint = "Use device cpu."
+    if reproducible:
+        wanted = "false on device gpu, where sums come in any order"
+        raise must_be("reproducible", wanted, True, hint=hint)
+    if not settings.adagrad:
+        raise must_be("optimizer", "adagrad on device gpu", "sgd", hint=hint)
+    for argument, limit in LIMITS.items():
+        if (value := getattr(settings, argument)) > limit:
+            raise must_be(argument, f"at most {limit} on device gpu", value, hint=hint)
     compiled_module(("visits",), ())
-    _function(name, config.options(name, settings), config.shared_memory)
+    _configured(name, settings)
 
 
 def train(name: str, data: KernelInput, first: int, last: int, threads: int = 1) -> StepStats:
-    """Train on units `first` to `last`; the GPU has threads of its own."""
-    cp, tables, settings = cupy(), data.tables, data.settings
-    config = launch_config(name, settings, gpu_properties())
-    function = _function(name, config.options(name, settings), config.shared_memory)
-    most = max_warps(gpu_properties(), config, len(tables[0]))
-    parts = list(launches(first, last, data.done, most))
+    """Train on units `first` to `last`; `threads` are those of the CPU, and not used."""
+    settings, tables = data.settings, data.tables
+    function, config = _configured(name, settings)
+    parts = list(
+        launches(first, last, data.done, max_warps(gpu_attributes(), config, len(tables[0])))
+    )
     # the next unit of each launch; pairs, active hinges, loss
-    counters = cp.zeros(len(parts) + 3, dtype=np.uint64)
+    counters = cupy().zeros(len(parts) + 3, dtype=np.uint64)
     call = _call(data, counters, len(parts))
     for number, (start, end, warps) in enumerate(parts):
         call["next"] = counters.data.ptr + 8 * number
@@ -135,15 +250,14 @@ def train(name: str, data: KernelInput, first: int, last: int, threads: int = 1)
         call["rate"] = settings.rate_at(start, first, last)
         call["last_rate"] = settings.rate_at(end, first, last)
         blocks = min(-(-warps // config.warps), -(-(end - start) // config.warps))
-        threads_of_block = 32 * min(warps, config.warps)
-        function((blocks,), (threads_of_block,), (call[()],), shared_mem=config.shared_memory)
+        shape = (blocks,), (32 * min(warps, config.warps),)
+        function(*shape, (call[()],), shared_mem=config.warps * config.workspace)
     if settings.low < settings.high:
         # several warps may each have moved a log-variance up to its bound
-        column = tables[0][:, width(settings.dim) + LOG_VARIANCE]
-        with memory_for(column.nbytes, "the log-variances"):
-            cp.clip(column, settings.low, settings.high, out=column)
-    seen = counters[len(parts) :].get()
-    return StepStats(int(seen[0]), float(seen[2:3].view(np.float64)[0]), int(seen[1]))
+        column = tail(tables[0], settings.dim, LOG_VARIANCE)
+        cupy().clip(column, settings.low, settings.high, out=column)
+    pairs, active, loss = counters[len(parts) :].get()
+    return StepStats(int(pairs), float(loss.view(np.float64)), int(active))
 
 
 def _call(data: KernelInput, counters: Any, parts: int) -> np.ndarray[Any, np.dtype[np.void]]:
@@ -151,8 +265,8 @@ def _call(data: KernelInput, counters: Any, parts: int) -> np.ndarray[Any, np.dt
     call = np.zeros((), dtype=CALL)
     draws, settings = data.draws._asdict(), data.settings
     call["seed"] = draws.pop("seed")
-    named = {f"table_{n}": table for n, table in enumerate(data.tables)}
-    for name, array in {**named, **data.visit._asdict(), **draws}.items():
+    tables = dict(zip(TABLES, data.tables, strict=False))
+    for name, array in {**tables, **data.visit._asdict(), **draws}.items():
         call[name] = array.data.ptr if array.size else 0
     for name, array in draws.items():
         call[f"{name}_size"] = array.size
@@ -162,8 +276,3 @@ def _call(data: KernelInput, counters: Any, parts: int) -> np.ndarray[Any, np.dt
     for name in ("variance_rate", "margin", "low", "high", "logistic"):
         call[name] = getattr(settings, name)
     return call
-
-
-neat, neat_bpr, item2vec, triple2vec = (
-    partial(train, name) for name in ("neat", "neat_bpr", "item2vec", "triple2vec")
-)

@@ -22,7 +22,6 @@ from neatrec.models.embeddings.kernels.arguments import (
     KernelSettings,
     StepStats,
     TrainingVisit,
-    groups_of,
 )
 from neatrec.models.embeddings.kernels.draws import TRIES, Words
 from neatrec.models.embeddings.kernels.formulas import Gaussians, Triple
@@ -109,7 +108,7 @@ def groups(data: KernelInput, unit: int) -> Iterator[Group]:
         ]
     }
     user = int(visit.users[basket]) if len(visit.users) else -1
-    several = groups_of(settings)
+    several = settings.groups
     for line in range(start, stop):
         query = int(visit.items[line])
         near = [

@@ -3,7 +3,7 @@
 // A warp works on one unit (a basket) at a time. A lane holds the float4s lane, lane + 32, ... of a vector, so that
 // vectors in shared memory are each lane's own; numbers about pairs and negatives are spread over the lanes instead.
 // DIM, WINDOW, NEGATIVES, GROUPS, WARPS, BLOCKS, UNITS_PER_FETCH, RANKING and WORKSPACE_BYTES come from the compiler's command line
-// (`gpu_launch.py`).
+// (`gpu_call.py`).
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
