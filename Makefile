@@ -13,7 +13,7 @@ TEST := $(VENV)/.ready-test
 
 .PHONY: help setup demo test test-fast test-long test-gpu check format reproduce bench tables pictures docs clean
 
-help:  ## list the targets
+help:  ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 $(DEMO): pyproject.toml constraints.txt src/neatrec/_version.py
@@ -29,10 +29,10 @@ $(TEST): $(DEMO)
 
 setup: $(TEST)  ## install neatrec and its tools into .venv
 
-demo: $(DEMO)  ## the whole pipeline on a simulated supermarket
+demo: $(DEMO)  ## run the pipeline on a simulated supermarket
 	$(BIN)/neatrec demo
 
-check: $(TEST)  ## format, lint, types
+check: $(TEST)  ## check format, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -56,21 +56,21 @@ postgres:
 redis:
 	@$(call PROGRAM,command -v redis-server,redis-server)
 
-test: check browser java postgres redis  ## everything CI runs
+test: check browser java postgres redis  ## run make check and all tests, as CI does
 	$(BIN)/pytest -m "not long" -n 2 --dist loadfile
 
-test-fast: $(TEST)  ## unit tests only: no browser, Java, network, child process or training kernels
+test-fast: $(TEST)  ## run unit tests only: no browser, Java, network, child process or training kernels
 	$(BIN)/pytest -n 2 --dist loadfile -m "not slow and not long"
 
-test-long: $(TEST)  ## what takes longer than CI should
+test-long: $(TEST)  ## run the tests that take too long for CI
 	$(BIN)/pytest -m long
 	$(BIN)/pytest -m "hypothesis and not long" --hypothesis-profile explore
 
-test-gpu:  ## the GPU tests, with the interpreter that is there: installs nothing
+test-gpu:  ## run the GPU tests with the installed interpreter
 	PYTHONPATH=src $(PYTHON) -m pytest -o addopts=-ra -p no:cacheprovider tests/gpu tests/embeddings/test_gpu_host.py tests/embeddings/test_gpu_kernels.py
 	PYTHONPATH=src $(PYTHON) -m pytest -o addopts=-ra -p no:cacheprovider tests/models/test_model_contract.py -k gpu
 
-reproduce: $(TEST)  ## the paper's tables beside ours: make reproduce DATA=folder of the Instacart tables
+reproduce: $(TEST)  ## write the paper's tables beside ours: make reproduce DATA=folder of the Instacart tables
 	@test -n "$(DATA)" || { echo "make reproduce DATA=folder: name the folder with the Instacart tables" >&2; exit 2; }
 	$(BIN)/python -m reproduction $(DATA)
 
@@ -87,5 +87,5 @@ docs: $(TEST)  ## build the documentation into site/
 	$(INSTALL) --group docs
 	$(BIN)/sphinx-build --quiet --fail-on-warning docs site
 
-clean:  ## remove what the targets made
+clean:  ## remove everything that these targets made
 	rm -rf $(VENV) $(TOOLS) .cache dist build site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,4 +1,5 @@
-"""What the pages name exists: modules, functions and files of the repository, links, options of the command line."""
+"""What the pages name exists: modules, functions and files of the repository, links, options of the
+command line."""
 
 import ast
 import importlib
@@ -81,13 +82,27 @@ def test_every_file_and_link_of_a_page_is_there(page: Path) -> None:
 
 
 REAL = ("https://arxiv.org/abs/2202.05456", "https://arxiv.org/abs/1905.03375")
-"""The addresses outside of the repository that a page links to: the paper, and the one behind `ease`."""
+"""Addresses outside of the repository: the paper, and the one behind `ease`."""
+LOCAL = re.compile(r"\w+://(?:\w+@)?(?:localhost|127\.0\.0\.1|host|[\w.]+\.example)(?:[:/]|$)")
+"""Addresses that stand for a reader's own."""
+ADDRESS = re.compile(r"\w+://\w[^\s`)\"|>]*[\w/]")
+FRONT = ["CHANGELOG.md", "CITATION.cff", "pyproject.toml", "Makefile", "Containerfile"]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_a_page_links_to_files_of_the_repository_or_to_a_real_address(page: Path) -> None:
-    links = re.findall(r"\]\(([^)\s]+)\)", page.read_text())
-    assert not [link for link in links if "://" in link and link not in REAL]
+def invented(text: str) -> list[str]:
+    """Absolute addresses that are neither real nor a reader's own."""
+    return [one for one in ADDRESS.findall(text) if one not in REAL and not LOCAL.match(one)]
+
+
+@pytest.mark.parametrize("page", [*PAGES, *(ROOT / name for name in FRONT)], ids=page_id)
+def test_an_address_is_real_or_the_readers_own(page: Path) -> None:
+    assert not invented(page.read_text())
+
+
+def test_an_invented_address_is_noticed() -> None:
+    assert invented("[docs](https://neatrec.org/docs) http://127.0.0.1:8000/x") == [
+        "https://neatrec.org/docs"
+    ]
 
 
 def test_every_page_that_the_code_names_is_there() -> None:
@@ -234,7 +249,8 @@ def test_every_picture_is_small_and_has_words(page: Path) -> None:
 
 
 def test_every_word_of_our_own_is_in_the_glossary() -> None:
-    """Words that answers, commands and files use; and what a page of explanations sets in bold where it defines it."""
+    """Words that answers, commands and files use; and what a page of explanations sets in bold
+    where it defines it."""
     glossary = (ROOT / "docs" / "reference" / "glossary.md").read_text().lower()
     pages = "\n".join(page.read_text() for page in (ROOT / "docs" / "explanation").glob("*.md"))
     bold = set(re.findall(r"(?:A|is the|called) \*\*([a-z -]+)\*\*", pages))
