@@ -1,1 +1,2 @@
-"""Measurements against the peers: `python -m benchmarks` runs them all, `python -m benchmarks.NAME` one of them."""
+"""Measurements against the peers: `python -m benchmarks` runs them all, `python -m benchmarks.NAME`
+one of them."""

@@ -1,7 +1,8 @@
 """Run the benchmarks, each in a process of its own: `python -m benchmarks [NAME...]`, or `--list`.
 
-Without names: those of `SHORT`, which renew their records with the options of the docs. A name runs that one, short or
-long. Records need a clean checkout (`benchmarks.harness.commit`); `python -m benchmarks.tables` then fills the docs.
+Without names: those of `SHORT`, which renew their records with the options of the docs. A name runs
+that one, short or long. Records need a clean checkout (`benchmarks.harness.commit`); `python -m
+benchmarks.tables` then fills the docs.
 """
 
 from __future__ import annotations

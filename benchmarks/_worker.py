@@ -1,7 +1,8 @@
-"""One timed job in a process of its own: `python -m benchmarks._worker MODULE FUNCTION`; prints one line of JSON.
+"""One timed job in a process of its own: `python -m benchmarks._worker MODULE FUNCTION`; prints one
+line of JSON.
 
-The function prepares (imports, data, warm-up) and returns the job; only the job is timed. Peak memory is that of the
-whole process, and what it was before the job is reported beside it.
+The function prepares (imports, data, warm-up) and returns the job; only the job is timed. Peak
+memory is that of the whole process, and what it was before the job is reported beside it.
 """
 
 from __future__ import annotations

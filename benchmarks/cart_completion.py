@@ -1,10 +1,11 @@
 """Carts completed by each model on the half-split of the Instacart orders.
 
-    NEATREC_DATA=FOLDER python -m benchmarks.cart_completion            # 5,000 test carts, every model of MODELS
+    NEATREC_DATA=FOLDER python -m benchmarks.cart_completion   # 5,000 test carts
 
-One item of a test basket of at least four items is hidden that shares no category with the rest, and looked for among
-the first ten answers for the rest, over the whole catalogue. Beside it stands the held-out lift of the answers, and the
-paired difference to `ease`. Naive Bayes (log popularity plus the sum of log shrunk lifts, k = 5) is a plain reference.
+One item of a test basket of at least four items is hidden that shares no category with the rest,
+and looked for among the first ten answers for the rest, over the whole catalogue. Beside it stands
+the held-out lift of the answers, and the paired difference to `ease`. Naive Bayes (log popularity
+plus the sum of log shrunk lifts, k = 5) is a plain reference.
 """
 
 from __future__ import annotations

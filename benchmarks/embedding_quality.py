@@ -1,11 +1,13 @@
-"""How good the embedding models are on the half-split of the Instacart orders, over several training seeds.
+"""How good the embedding models are on the half-split of the Instacart orders, over several
+training seeds.
 
-    python -m benchmarks.embedding_quality                     # 5 seeds, written to results/embedding_quality.json
+    python -m benchmarks.embedding_quality   # 5 seeds, writes results/embedding_quality.json
     python -m benchmarks.embedding_quality --rows neat neat-gpu --seeds 2 --jobs 8
 
-Paper labels at 0.05, candidate set of 200. Defaults and the preset `paper`, co-purchase counts (all pairs and window 5)
-and gensim's skip-gram, fed with the pairs that item2vec sees as sentences of two items. Differences are
-paired by query; intervals come from resampling queries and training seeds.
+Paper labels at 0.05, candidate set of 200. Defaults and the preset `paper`, co-purchase counts (all
+pairs and window 5) and gensim's skip-gram, fed with the pairs that item2vec sees as sentences of
+two items. Differences are paired by query; intervals come from resampling queries and training
+seeds.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from neatrec.evaluation.summary import Summary, summarize_ranks
 
 PAPER = ("neat", "neat-bpr", "item2vec", "triple2vec")
 AS_GENSIM = {"epochs": 20, "window": 5, "negatives": 5, "negative_exponent": 0.75}
-"""Settings that both models share; each has the learning rate that did best on validation baskets."""
+"""Settings that both models share; each has the learning rate that did best on validation
+baskets."""
 ROWS: dict[str, Trial] = {
     **{name: Trial(name, {}) for name in (*PAPER, "popco", "shrunk-lift")},
     "popco, window 5": Trial("popco", {"window": 5}),
@@ -35,10 +38,11 @@ ROWS: dict[str, Trial] = {
         "item2vec", {**AS_GENSIM, "learning_rate": 0.8, "negatives_shared": False}
     ),
 }
-"""Row -> what is trained."""
+"""Row -> trial."""
 ONCE, TWICE = ("popco", "popco, window 5", "shrunk-lift"), ("gensim", "neat, fresh negatives")
 SEEDS = {**dict.fromkeys(ONCE, 1), **dict.fromkeys(TWICE, 2)}
-"""Rows that need fewer trainings than the others: those without a seed, and those that take long."""
+"""Rows that need fewer trainings than the others: those without a seed, and those that take
+long."""
 COMPARED = (
     ("neat", "item2vec"),
     ("neat", "popco"),

@@ -2,11 +2,12 @@
 
     PYTHONPATH=src python -m benchmarks.gpu_training                       # all but the quality
     PYTHONPATH=src python -m benchmarks.gpu_training --quality FOLDER
-    PYTHONPATH=src python -m benchmarks.gpu_training --only speed,bundle   # these again, the others as recorded
+    PYTHONPATH=src python -m benchmarks.gpu_training --only speed,bundle   # these again
 
-Baskets are simulated (`supermarket`); dim 100, window 5, five negatives shared by the pairs of a place. FOLDER is what
-`Baskets.save` wrote of the Instacart orders: their half-split shows the quality of `neat` with its defaults.
-Writes benchmarks/results/gpu_training.json; `--results` names another folder, NEATREC_COMMIT the commit of a copy.
+Baskets are simulated (`supermarket`); dim 100, window 5, five negatives shared by the pairs of a
+place. FOLDER is what `Baskets.save` wrote of the Instacart orders: their half-split shows the
+quality of `neat` with its defaults. Writes benchmarks/results/gpu_training.json; `--results` names
+another folder, NEATREC_COMMIT the commit of a copy.
 """
 
 from __future__ import annotations
@@ -78,13 +79,15 @@ def fit(
 
 
 def pairs_a_second(ends: list[Progress]) -> float:
-    """Pairs a second of the training loop, the first epoch (start of the kernels, baskets to the card) left out."""
+    """Pairs a second of the training loop, the first epoch (start of the kernels, baskets to the
+    card) left out."""
     later = ends[1:] or ends
     return float(np.median([end.pairs_per_second for end in later]))
 
 
 def kernel_speed(name: str, baskets: Baskets, settings: dict[str, Any]) -> float:
-    """Median pairs per second of a model's kernel, one call per epoch; the first epoch is not counted."""
+    """Median pairs per second of a model's kernel, one call per epoch; the first epoch is not
+    counted."""
     model = make_model(name, settings)
     if not isinstance(model, EmbeddingModel):
         raise TypeError(f"{name} has no kernel")
@@ -187,7 +190,8 @@ def bpr(baskets: Baskets) -> list[Row]:
 
 
 def quality(folder: Path) -> list[Row]:
-    """HR@10 on the half-split with the model's defaults, five seeds on each device, and the losses on the way."""
+    """HR@10 on the half-split with the model's defaults, five seeds on each device, and the losses
+    on the way."""
     from benchmarks.half_split import half_part
     from neatrec.evaluation.ranks import rank_labels
     from neatrec.evaluation.summary import summarize_ranks
@@ -243,7 +247,8 @@ def card() -> Row:
 
 
 def recorded(file: Path) -> Row:
-    """The results of earlier runs, which stay until their part is measured again, and when they were measured."""
+    """The results of earlier runs, which stay until their part is measured again, and when they
+    were measured."""
     old = json.loads(file.read_text()) if file.exists() else {"results": {}}
     results = {name: old["results"][name] for name in PARTS if name in old["results"]}
     when = old.get("measured", {})
@@ -283,7 +288,8 @@ def main() -> None:
         "card": card(),
         "machine": machine(),
         "versions": versions(PACKAGES),
-        "data": f"{len(baskets):,} simulated baskets, {baskets.lines:,} lines, {len(baskets.catalog):,} items",
+        "data": f"{len(baskets):,} simulated baskets, {baskets.lines:,} lines, "
+        f"{len(baskets.catalog):,} items",
         **recorded(arguments.results / "gpu_training.json"),
     }
     arguments.results.mkdir(parents=True, exist_ok=True)

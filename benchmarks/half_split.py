@@ -1,4 +1,5 @@
-"""The half-split of the Instacart orders for studies of quality, and trainings of many models side by side."""
+"""The half-split of the Instacart orders for studies of quality, and trainings of many models side
+by side."""
 
 from __future__ import annotations
 
@@ -59,7 +60,8 @@ class Part:
 
 @cache
 def orders(folder: Path | None = None) -> Baskets:
-    """The orders, or what `Baskets.save` wrote of them: a machine that only trains may have no DuckDB to read with."""
+    """The orders, or what `Baskets.save` wrote of them: a machine that only trains may have no
+    DuckDB to read with."""
     if folder is not None:
         return Baskets.load(folder)
     from neatrec.io import read_baskets

@@ -1,7 +1,9 @@
-"""What all benchmarks share: jobs measured in turn in fresh processes, records as JSON, tables for people.
+"""What all benchmarks share: jobs measured in turn in fresh processes, records as JSON, tables for
+people.
 
-A benchmark names its jobs (module, function), measures them with `measure_in_turn`, makes rows of `summary` and keeps
-them with `save`. A job's function prepares everything and returns what is timed; see `_worker.py`.
+A benchmark names its jobs (module, function), measures them with `measure_in_turn`, makes rows of
+`summary` and keeps them with `save`. A job's function prepares everything and returns what is
+timed; see `_worker.py`.
 """
 
 from __future__ import annotations
@@ -36,14 +38,16 @@ def data_folder(name: str, needed: Sequence[str]) -> Path:
     missing = [file for file in needed if not (folder / file).exists()]
     if missing or not folder.is_dir():
         sys.exit(
-            f"This benchmark needs {', '.join(missing) or 'the data'} in {name}/ under NEATREC_DATA: set NEATREC_DATA "
+            f"This benchmark needs {', '.join(missing) or 'the data'} in {name}/ under "
+            "NEATREC_DATA: set NEATREC_DATA "
             f"to the folder that holds {name}/."
         )
     return folder
 
 
 def measure_in_turn(jobs: Mapping[str, tuple[str, str]], rounds: int) -> dict[str, list[Run]]:
-    """Each job (module, function) `rounds` times, all in turn, so that a busy moment of the machine hits all alike."""
+    """Each job (module, function) `rounds` times, all in turn, so that a busy moment of the machine
+    hits all alike."""
     commit()  # better refused now than when all is measured
     runs: dict[str, list[Run]] = {name: [] for name in jobs}
     for number in range(rounds):
@@ -97,8 +101,8 @@ def save(
     file: str | None = None,
     options: str = "",
 ) -> Path:
-    """Write `results/FILE.json` (default: NAME): what was measured, when, at which commit, on what machine, with which
-    versions. Stops where `commit` does."""
+    """Write `results/FILE.json` (default: NAME): what was measured, when, at which commit, on what
+    machine, with which versions. Stops where `commit` does."""
     RESULTS.mkdir(exist_ok=True)
     record = {
         "benchmark": name,
@@ -115,8 +119,9 @@ def save(
 
 
 def commit() -> str:
-    """The commit that is measured. A tree with other uncommitted changes than records is refused: nobody could repeat
-    the run. Where git is not at hand (a copy of the files on another machine) NEATREC_COMMIT names the commit."""
+    """The commit that is measured. A tree with other uncommitted changes than records is refused:
+    nobody could repeat the run. Where git is not at hand (a copy of the files on another machine)
+    NEATREC_COMMIT names the commit."""
     if named := os.environ.get("NEATREC_COMMIT"):
         return named
     try:

@@ -1,11 +1,13 @@
-"""Whether 95 % intervals of a leaderboard cover: label records of a planted population, drawn again and again.
+"""Whether 95 % intervals of a leaderboard cover: label records of a planted population, drawn again
+and again.
 
     python -m benchmarks.interval_coverage [populations] [instacart] [--draws 600] [--save]
 
-Items are drawn from an unlimited population; each has an effect on whether a label with it is hit, so records that
-share an item depend on each other, and the share of hits in the population is known. Beside it the interval that
-resamples queries, which the leaderboard had before. `instacart`: how much wider the intervals of the statistics are on
-the half-split of NEATREC_DATA. One record each: results/interval_PART.json.
+Items are drawn from an unlimited population; each has an effect on whether a label with it is hit,
+so records that share an item depend on each other, and the share of hits in the population is
+known. Beside it the interval that resamples queries, which the leaderboard had before. `instacart`:
+how much wider the intervals of the statistics are on the half-split of NEATREC_DATA. One record
+each: results/interval_PART.json.
 """
 
 from __future__ import annotations
@@ -46,9 +48,11 @@ class Population:
     other_hits: float = 0.35
     """The share that the second one hits."""
     effect: float = 0.7
-    """Standard deviation of the items' effects, where that of a pair is 1; 0: records are independent."""
+    """Standard deviation of the items' effects, where that of a pair is 1; 0: records are
+    independent."""
     hubs: float = 1.0
-    """How unequal items are in their number of labels: standard deviation of the log; 0: all alike."""
+    """How unequal items are in their number of labels: standard deviation of the log; 0: all
+    alike."""
     directed: bool = False
     """Whether a pair is one label, or one each way."""
 
@@ -89,7 +93,8 @@ class Population:
 
 
 def leaderboard_intervals(query: Codes, item: Codes, hits: Floats) -> Floats:
-    """The intervals of the first model's share of hits and of the difference of both, shape (2, ends)."""
+    """The intervals of the first model's share of hits and of the difference of both, shape (2,
+    ends)."""
     dyads, mean = Dyads.from_pairs(query, item), hits.mean(axis=0)
     moved = dyads.influence(hits)
     share = dyads.share_interval(mean, moved.variance)
@@ -111,7 +116,8 @@ WAYS = {"dyads": leaderboard_intervals, "queries": query_intervals}
 
 
 def coverage(population: Population, draws: int, ways: dict[str, Any] = WAYS) -> dict[str, Any]:
-    """How often the intervals hold the population's values, and how wide they are, of share and difference."""
+    """How often the intervals hold the population's values, and how wide they are, of share and
+    difference."""
     rng = np.random.default_rng(0)
     truth = np.array([population.hits, population.hits - population.other_hits])[:, None]
     found: dict[str, list[Floats]] = {way: [] for way in ways}
@@ -181,7 +187,8 @@ def on_instacart() -> list[dict[str, Any]]:
 
 
 def on_populations(draws: int) -> dict[str, Any]:
-    """The coverage on every population; the large ones, which take longer, are drawn a quarter as often."""
+    """The coverage on every population; the large ones, which take longer, are drawn a quarter as
+    often."""
     out = {}
     for name, population in POPULATIONS.items():
         times = draws if population.pairs < LARGE else draws // 4

@@ -1,4 +1,5 @@
-"""How many labels each protocol makes of the Instacart train orders, and how many of shuffled orders.
+"""How many labels each protocol makes of the Instacart train orders, and how many of shuffled
+orders.
 
     python -m benchmarks.label_counts [--rounds 3]
 

@@ -1,8 +1,9 @@
 """The same labels by other means, each written as its friends would write it.
 
-The task: count the unordered pairs of items bought together (O: records of the pair, F: records that hold the item, N:
-all records) and find those with O >= 5, O > F F / N and chi-squared > 3.84. Every peer gets the table it likes best,
-made before the clock starts, and the margins by the cheapest way there is: from basket sizes, without looking at pairs.
+The task: count the unordered pairs of items bought together (O: records of the pair, F: records
+that hold the item, N: all records) and find those with O >= 5, O > F F / N and chi-squared > 3.84.
+Every peer gets the table it likes best, made before the clock starts, and the margins by the
+cheapest way there is: from basket sizes, without looking at pairs.
 """
 
 from __future__ import annotations

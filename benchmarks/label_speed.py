@@ -1,10 +1,11 @@
-"""Label generation (count, margins, chi-squared test) on the Instacart train orders, beside the peers.
+"""Label generation (count, margins, chi-squared test) on the Instacart train orders, beside the
+peers.
 
-    python -m benchmarks.label_speed            # all tables, written to benchmarks/results/label_speed.json
+    python -m benchmarks.label_speed   # all tables, writes results/label_speed.json
     python -m benchmarks.label_speed --rounds 3
 
-Every task runs in a process of its own, in turn with the others; data and compiled code are loaded before the clock
-starts.
+Every task runs in a process of its own, in turn with the others; data and compiled code are loaded
+before the clock starts.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def neatrec_paper() -> Task:
 
 
 def neatrec_simulated() -> Task:
-    """Directed, different category, all pairs of 3.2 million simulated baskets over 50,000 items."""
+    """Directed, different category, all pairs of 3.2 million simulated baskets over 50,000
+    items."""
     from neatrec.simulator import supermarket
 
     baskets = supermarket(baskets=3_200_000, items=50_000).baskets

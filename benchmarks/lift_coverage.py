@@ -1,11 +1,13 @@
-"""Do the lifts of labels and answers come true? Estimates from some baskets against counts of others.
+"""Do the lifts of labels and answers come true? Estimates from some baskets against counts of
+others.
 
     NEATREC_DATA=FOLDER python -m benchmarks.lift_coverage [PART...] [--save]
 
-Covered means: the count of the other baskets lies in the central 95 % of what the estimate predicts for it, which has
-the uncertainty of the lift and the new count's own variation. What is expected by chance in the other baskets comes
-from the items' margins there, and those of a rare item, which are noise, from the margins of both parts. `simulator`
-compares with the lifts of thirty times as many baskets of the same shop, as good as known. Markdown comes out.
+Covered means: the count of the other baskets lies in the central 95 % of what the estimate predicts
+for it, which has the uncertainty of the lift and the new count's own variation. What is expected by
+chance in the other baskets comes from the items' margins there, and those of a rare item, which are
+noise, from the margins of both parts. `simulator` compares with the lifts of thirty times as many
+baskets of the same shop, as good as known. Markdown comes out.
 """
 
 from __future__ import annotations
@@ -133,10 +135,11 @@ def rows_of(data: str, part: Estimated, train: Baskets, test: Baskets) -> Iterat
 
 
 def _margin_ratio(part: Estimated, later: Margins, lines: tuple[Counts, Counts]) -> Floats:
-    """Of each pair: what is expected in the later baskets over what was in these; `lines` of each item in both.
+    """Of each pair: what is expected in the later baskets over what was in these; `lines` of each
+    item in both.
 
-    An item's margins in the later baskets are an estimate, and so are the earlier ones: each counts by its precision,
-    where the earlier ones are off by what popularity changes, too.
+    An item's margins in the later baskets are an estimate, and so are the earlier ones: each counts
+    by its precision, where the earlier ones are off by what popularity changes, too.
     """
     first = quasi_independence(part.margins.first, part.margins.second, part.margins.category)
     second = quasi_independence(later.first, later.second, later.category)

@@ -1,4 +1,5 @@
-"""Does the default ranking lose to a simple statistic anywhere? Shops of many kinds, both protocols.
+"""Does the default ranking lose to a simple statistic anywhere? Shops of many kinds, both
+protocols.
 
     NEATREC_DATA=FOLDER python -m benchmarks.no_regret [--only NAME ...] [--save]
 

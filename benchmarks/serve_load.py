@@ -130,8 +130,8 @@ def wrk(port: int, path: str, seconds: int) -> dict[str, Any]:
 
 def read_wrk(text: str) -> dict[str, Any]:
     """
-    >>> read_wrk("50% 5.63ms\\n99% 13.00ms\\n27116 requests in 10.02s\\nRequests/sec: 2706.93")
-    {'requests_per_second': 2706.93, 'requests': 27116, 'p50_ms': 5.63, 'p99_ms': 13.0, 'not_2xx': 0}
+    >>> read_wrk("50% 5.63ms\\n99% 13.00ms\\n27 requests in 10.02s\\nRequests/sec: 2.69")
+    {'requests_per_second': 2.69, 'requests': 27, 'p50_ms': 5.63, 'p99_ms': 13.0, 'not_2xx': 0}
     """
 
     def number(pattern: str) -> float:

@@ -1,10 +1,12 @@
-"""Served evidence against the truth of simulated supermarkets, without strata and within those used by default.
+"""Served evidence against the truth of simulated supermarkets, without strata and within those used
+by default.
 
     python -m benchmarks.served_evidence [--save]
 
-Four shops; the bundle that `neatrec train` writes. Of the answers served by default (the first ten that are at least
-likely): how many are planted complements, how many planted traps. Recall: planted complements among the first ten
-answers, of the ranking alone and of those served. CPU seconds of the whole training with its table.
+Four shops; the bundle that `neatrec train` writes. Of the answers served by default (the first ten
+that are at least likely): how many are planted complements, how many planted traps. Recall: planted
+complements among the first ten answers, of the ranking alone and of those served. CPU seconds of
+the whole training with its table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Label protocols against the truth of the simulated supermarket: `python -m benchmarks.simulator_fidelity`."""
+"""Label protocols against the truth of the simulated supermarket: `python -m
+benchmarks.simulator_fidelity`."""
 
 from __future__ import annotations
 

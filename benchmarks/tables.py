@@ -1,7 +1,8 @@
-"""Fill the tables of the docs from the records: `python -m benchmarks.tables`, or `--check` to compare only.
+"""Fill the tables of the docs from the records: `python -m benchmarks.tables`, or `--check` to
+compare only.
 
-A page marks a table by `<!-- table: NAME -->` and `<!-- end -->`; what stands between is replaced. Each table ends with
-its records, their commits and dates.
+A page marks a table by `<!-- table: NAME -->` and `<!-- end -->`; what stands between is replaced.
+Each table ends with its records, their commits and dates.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ def results(name: str) -> Any:
 
 
 def from_records(name: str, *records: str) -> Callable[[Table], Table]:
-    """Register a function that returns a head and rows as the table `name`, made of these records."""
+    """Register a function that returns a head and rows as the table `name`, made of these
+    records."""
 
     def register(make: Table) -> Table:
         TABLES[name] = lambda: f"{markdown(make())}\n\n{provenance(records)}\n"

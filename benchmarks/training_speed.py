@@ -4,7 +4,8 @@
 
 Whole baskets of the Instacart train orders, no pair left out for its category, dim 100, window 5,
 five negatives. Every job runs in a process of its own on one thread, in turn with the others. Ours
-are complete fits (compiled code is loaded before the clock starts); gensim's is the call of `train`.
+are complete fits (compiled code is loaded before the clock starts); gensim's is the call of
+`train`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parts of the reference that are generated from the code: an extension of Sphinx for `docs/conf.py`."""
+"""Sphinx extension of `docs/conf.py`: parts of the reference that are generated from the code."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def commands() -> str:
     """Every command with its arguments and options, in the panels of `neatrec --help`."""
     group: Any = typer.main.get_command(app)
     panel_of = {name: panel for panel, names in PANELS.items() for name in names}
-    found = [
+    all_commands = [
         (f"{name} {nested}", command.commands[nested]) if nested else (name, command)
         for name, command in group.commands.items()
         for nested in getattr(command, "commands", {None: None})
     ]
     lines = []
-    for name, command in found:
+    for name, command in all_commands:
         lines += [f"## `neatrec {name}`", "", command.help.replace("\b", ""), ""]
         if name in panel_of:
             lines += [f"Panel *{panel_of[name]}* of `neatrec --help`.", ""]
@@ -120,15 +120,15 @@ def _schema(document: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parameter(
-    name: str, place: str, schema: dict[str, Any], required: bool
+    name: str, location: str, schema: dict[str, Any], required: bool
 ) -> tuple[str, str, str, str, str]:
     default = schema.get("default")
     shown = "required" if required else "" if default in (None, []) else json.dumps(default)
-    return f"`{name}`", place, _values(schema), shown, schema.get("description", "")
+    return f"`{name}`", location, _values(schema), shown, schema.get("description", "")
 
 
 def _values(schema: dict[str, Any]) -> str:
-    """What a parameter may be."""
+    """The values that a parameter takes."""
     if "const" in schema:
         return str(schema["const"])
     if "enum" in schema:
@@ -136,7 +136,7 @@ def _values(schema: dict[str, Any]) -> str:
     if schema["type"] == "array":
         return f"list of {_values(schema['items'])}"
     limits = f" {schema['minimum']:g} to {schema['maximum']:g}" if "minimum" in schema else ""
-    names = {"string": "text", "boolean": "true, false", "integer": "whole number"}
+    names = {"string": "text", "boolean": "true, false", "integer": "integer"}
     return names[schema["type"]] + limits
 
 
@@ -153,7 +153,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "python": python,
     "http": http,
 }
-"""Name in a page's marker -> the Markdown that takes its place."""
+"""Name in a page's marker -> function that writes its Markdown."""
 
 
 def filled(text: str) -> str:
@@ -166,7 +166,7 @@ def filled(text: str) -> str:
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Register the replacement of markers with Sphinx."""
 
     def fill_in(app: Any, page: str, source: list[str]) -> None:
         source[0] = filled(source[0])

@@ -1,7 +1,7 @@
 """Make the pictures of README and docs from the demo and the records: `make pictures`.
 
-Screens are taken from the demo's bundle and report in Chromium, light, and reduced to 64 colours; the chart is drawn
-from the records of `benchmarks/results`.
+Screens are taken from the demo's bundle and report in Chromium, light, and reduced to 64 colours;
+the chart is drawn from the records of `benchmarks/results`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ LIMIT = 120_000
 
 
 def main() -> None:
+    """Draw the charts, then take the screens."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--demo", type=Path, default=Path("neatrec-demo"), help="what `neatrec demo` wrote"
+        "--demo", type=Path, default=Path("neatrec-demo"), help="folder that `neatrec demo` wrote"
     )
     demo = parser.parse_args().demo
     if not demo.exists():
@@ -41,12 +42,12 @@ def main() -> None:
     draw_chart(PICTURES / "hit-rate.svg")
     draw_weights(PICTURES / "odds-weights.svg")
     with sync_playwright() as driver, serving(demo / "bundle") as address:
-        found = (
+        chromium = (
             os.environ.get("NEATREC_CHROMIUM")
             or shutil.which("chromium")
             or shutil.which("google-chrome")
         )
-        browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         take_screens(browser, address, (demo / "report" / "index.html").absolute().as_uri())
         browser.close()
     for picture in sorted(PICTURES.iterdir()):
@@ -67,12 +68,14 @@ def take_screens(browser: Browser, address: str, report: str) -> None:
 
 
 def save(page: Page, name: str) -> None:
+    """Keep the screen as `NAME.png`."""
     page.wait_for_load_state("networkidle")
     page.screenshot(path=PICTURES / f"{name}.png")
     reduce_colours(PICTURES / f"{name}.png")
 
 
 def reduce_colours(file: Path) -> None:
+    """Reduce a picture to 64 colours."""
     with Image.open(BytesIO(file.read_bytes())) as image:
         image.convert("RGB").quantize(64, dither=Image.Dither.NONE).save(file, optimize=True)
 
@@ -109,8 +112,8 @@ def draw_weights(file: Path) -> None:
     axes, rows = figure.subplots(), range(len(words))
     for shift, name, color in ((-0.2, "strong", "#1c6247"), (0.2, "dependent", "#9aa69f")):
         weights = [learned[name]["weights"][key] for key in words]
-        places = [row + shift for row in rows]
-        axes.barh(places, weights, height=0.36, color=color, label=f"{name} pair")
+        heights = [row + shift for row in rows]
+        axes.barh(heights, weights, height=0.36, color=color, label=f"{name} pair")
     axes.set_yticks(list(rows), list(words.values()))
     axes.invert_yaxis()
     axes.axvline(0, color="#333333", linewidth=0.8)

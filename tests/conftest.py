@@ -16,13 +16,15 @@ from hypothesis import settings
 from helpers.postgres import PASSWORD, PostgresServer, programs, running_postgres
 from helpers.redis_server import REDIS_PASSWORD, RedisServer, running_redis
 
-# No deadline: how long an example takes says more about the machine than about the code. The same examples in every
-# run of `make test`, so that a change fails by its own fault; `make test-long` looks for new ones.
+# No deadline: how long an example takes says more about the machine than about the code. The same
+# examples in every run of `make test`, so that a change fails by its own fault; `make test-long`
+# looks for new ones.
 settings.register_profile("neatrec", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None)
 settings.load_profile("neatrec")
 
-# a shell that starts the tests in the background has them ignore Ctrl-C, and so would every process they start and stop
+# a shell that starts the tests in the background has them ignore Ctrl-C, and so would every process
+# they start and stop
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -40,18 +42,21 @@ SLOW_FOLDERS = {
     "spark",
     "training",
 }
-"""Folders whose tests run commands, services or whole pipelines, or compile the training kernels."""
+"""Folders whose tests run commands, services or whole pipelines, or compile the training
+kernels."""
 SLOW_MODELS = re.compile(r"\[.*(?:neat|item2vec|triple2vec|sgd|adagrad)")
 """Tests with an embedding model as parameter: its kernels take some ten seconds to compile."""
 SLOW_IMPORTS = re.compile(
     r"^\s*(?:import|from) (?:subprocess|multiprocessing|playwright|torch|pyspark)\b", re.MULTILINE
 )
-"""What a test module imports, or a helper that it imports, to start processes, a browser, Java or torch."""
+"""Imports of a test module, or of a helper, that start processes, a browser, Java or
+torch."""
 HELPER = re.compile(r"^from helpers\.(\w+) import", re.MULTILINE)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow what `make test-fast` leaves out, by the rules above, and whatever needs the real data."""
+    """Mark as slow what `make test-fast` leaves out, by the rules above, and whatever needs the
+    real data."""
     for item in items:
         if (
             _is_slow_file(item.path)
@@ -104,7 +109,8 @@ def instacart_folder() -> Path:
     folder = Path(data) / "instacart"
     if not any(folder.glob("order_products__train*")):
         pytest.skip(
-            f"needs the Instacart 2017 orders: NEATREC_DATA is {data}, which has no instacart/ with them"
+            "needs the Instacart 2017 orders: "
+            f"NEATREC_DATA is {data}, which has no instacart/ with them"
         )
     return folder
 

@@ -145,7 +145,8 @@ def test_a_package_imports_only_what_it_may(file: Path) -> None:
 
 @pytest.mark.parametrize("package", ["models", "cooccurrence", "statistics", "bundle", "serving"])
 def test_no_label_can_leak_into_training(package: str) -> None:
-    """Nothing that a model is trained with reaches labels or evaluation, over any chain of imports in the sources."""
+    """Nothing that a model is trained with reaches labels or evaluation, over any chain of imports
+    in the sources."""
     leaks = reachable(package, import_graph()) & {"labels", "evaluation", "leaderboard"}
     assert not leaks, f"{package} can import {sorted(leaks)}"
 
@@ -159,7 +160,8 @@ def names_in(tree: ast.AST) -> set[str]:
 
 
 def test_compiled_functions_stay_in_their_package() -> None:
-    """The cache key covers a folder and the one it lies in: a compiled function of another one would go stale."""
+    """The cache key covers a folder and the one it lies in: a compiled function of another one
+    would go stale."""
     for file in FILES:
         tree = ast.parse(file.read_text())
         decorated = {
@@ -216,7 +218,8 @@ def test_packages_for_a_bare_gpu_machine_import_with_the_numeric_libraries_alone
 
 @pytest.mark.long
 def test_what_a_bare_gpu_machine_does_runs_with_the_numeric_libraries_alone() -> None:
-    """Simulating, labels by both protocols, every model but those of `implicit`, evaluation, bundles."""
+    """Simulating, labels by both protocols, every model but those of `implicit`, evaluation,
+    bundles."""
     done = _in_a_bare_interpreter(BARE_RUN)
     assert done.returncode == 0, done.stderr
     assert "neat 2" in done.stdout.splitlines()
@@ -227,7 +230,8 @@ def test_what_a_bare_gpu_machine_does_runs_with_the_numeric_libraries_alone() ->
 def test_importing_neatrec_is_cheap() -> None:
     done = _in_a_bare_interpreter(
         "import neatrec\n"
-        "heavy = {'numba', 'scipy', 'pyarrow', 'duckdb', 'pydantic', 'matplotlib', 'implicit'} & set(sys.modules)\n"
+        "heavy = {'numba', 'scipy', 'pyarrow', 'duckdb', 'pydantic', 'matplotlib', 'implicit'}\n"
+        "heavy &= set(sys.modules)\n"
         "assert not heavy, heavy"
     )
     assert done.returncode == 0, done.stderr

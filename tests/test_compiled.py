@@ -1,4 +1,5 @@
-"""Compiled code is kept between starts, is never stale, and computes the same bits wherever it comes from."""
+"""Compiled code is kept between starts, is never stale, and computes the same bits wherever it
+comes from."""
 
 import os
 import subprocess
@@ -23,7 +24,8 @@ def run(code: str, cache: Path, **environment: str) -> subprocess.CompletedProce
 
 
 def run_kernel(source: Path, cache: Path) -> tuple[int, int]:
-    """The kernel's answer in a new interpreter, and how many compiled files the cache then holds."""
+    """The kernel's answer in a new interpreter, and how many compiled files the cache then
+    holds."""
     code = "from neatrec.somewhere.kernel import kernel; print(kernel(1))"
     done = run(code, cache, PYTHONPATH=str(source))
     return int(done.stdout), len(list(cache.rglob("*.nbc")))
@@ -53,7 +55,8 @@ def test_a_cache_folder_that_cannot_be_written_is_not_used(tmp_path: Path) -> No
         "import logging; logging.basicConfig(level=logging.INFO)\n"
         "import numba; before = numba.config.CACHE_DIR\n"
         "from neatrec import compiled as c\n"
-        "print(c._usable_folder(c.PACKAGE / 'compiled.py')); assert numba.config.CACHE_DIR == before"
+        "print(c._usable_folder(c.PACKAGE / 'compiled.py'))\n"
+        "assert numba.config.CACHE_DIR == before"
     )
     done = run(code, blocked)
     assert done.stdout.strip() == "None"
@@ -62,7 +65,8 @@ def test_a_cache_folder_that_cannot_be_written_is_not_used(tmp_path: Path) -> No
 
 def test_a_full_disk_under_the_cache_fails_no_run(tmp_path: Path) -> None:
     code = (
-        "import logging, resource, sys; logging.basicConfig(level=logging.INFO); sys.dont_write_bytecode = True\n"
+        "import logging, resource, sys; logging.basicConfig(level=logging.INFO)\n"
+        "sys.dont_write_bytecode = True\n"
         "from neatrec.simulator import supermarket\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "print(len(supermarket(baskets=300, items=60, seed=1).baskets))"
@@ -78,7 +82,8 @@ def test_machine_code_gives_the_same_bits_compiled_and_from_the_cache(tmp_path: 
     """Of a function that is called a process runs the copy it loaded first: see `RELAXED`."""
     code = (
         "from neatrec.data.baskets import Baskets\nfrom neatrec.models import Run, make_model\n"
-        "baskets = Baskets.from_lists([[f'{k}.{n % (7 + 2 * k)}' for k in range(2 + n % 9)] for n in range(400)])\n"
+        "lists = [[f'{k}.{n % (7 + 2 * k)}' for k in range(2 + n % 9)] for n in range(400)]\n"
+        "baskets = Baskets.from_lists(lists)\n"
         "run = Run(rng=1, threads=1, reproducible=True, device='cpu')\n"
         "arrays = make_model('neat', {'dim': 8, 'epochs': 3}).fit(baskets, run).arrays()\n"
         "print({name: array.tobytes().hex() for name, array in arrays.items()})"

@@ -69,7 +69,8 @@ def _rows(baskets: neatrec.Baskets) -> list[list[int]]:
         (None, "cannot read NoneType as a table of orders. Pass a path, a pandas"),
         (
             {"order": [1]},
-            "has no column known to be the item; its columns are: order. Name it with item='COLUMN'",
+            "has no column known to be the item; its columns are: order. "
+            "Name it with item='COLUMN'",
         ),
         (
             iter([["tea"]]),

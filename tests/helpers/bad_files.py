@@ -544,7 +544,8 @@ VALUES = [
     refuses(
         "a date whose day and month cannot be told apart",
         "order_id,sku,at\n1,tea,01/12/2024\n",
-        "column 'at': dates such as 01/12/2024 do not tell which number is the day, the month and the year",
+        "column 'at': dates such as 01/12/2024 do not tell which number is the day, the month "
+        "and the year",
         given=PAIR,
         time="at",
     ),
@@ -664,7 +665,8 @@ CATALOGUES = [
     refuses(
         "a catalogue of other ids",
         beside(c_DOT_csv="product_id,name\n17,Tea\n18,Milk\n"),
-        "none of the 2 items bought is in the catalogue .*look like '1[78]', those bought like '(tea|milk)'",
+        "none of the 2 items bought is in the catalogue .*look like '1[78]', "
+        "those bought like '(tea|milk)'",
         catalog="@c.csv",
     ),
     refuses(

@@ -45,7 +45,8 @@ def count_plainly(
 def margins_of(
     seen: Mapping[tuple[int, int], int], items: int, *, directed: bool
 ) -> tuple[list[int], list[int]]:
-    """How often each item stands first, and second, in the pairs seen; without direction in either place."""
+    """How often each item stands first, and second, in the pairs seen; without direction in either
+    place."""
     first, second = [0] * items, [0] * items
     for (query, item), n in seen.items():
         first[query] += n

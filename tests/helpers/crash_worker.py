@@ -1,7 +1,7 @@
 """Trains and saves again and again, saying what it is about to do, until it is killed.
 
-Run as a script it imports everything once and then forks a child for each line "BUNDLE VERSION exchange|renames" that
-comes in; the child says its process id and the phases it goes through.
+Run as a script it imports everything once and then forks a child for each line "BUNDLE VERSION
+exchange|renames" that comes in; the child says its process id and the phases it goes through.
 """
 
 import os
@@ -40,7 +40,8 @@ def work(bundle: Path, version: int, way: str) -> None:
 
 
 def announce(module: Any, name: str, phase: str, answer: bool | None = None) -> None:
-    """Let `module.name` say that it begins, and take a little time before and after so that a kill can land inside."""
+    """Let `module.name` say that it begins, and take a little time before and after so that a kill
+    can land inside."""
     real: Callable[..., Any] = getattr(module, name)
 
     def slow(*arguments: Any, **options: Any) -> Any:

@@ -1,4 +1,5 @@
-"""A shop whose baskets have times and stores: pairs that go together, and pairs that a month or a store explains."""
+"""A shop whose baskets have times and stores: pairs that go together, and pairs that a month or a
+store explains."""
 
 from dataclasses import replace
 from functools import cache
@@ -11,7 +12,8 @@ from neatrec.data.catalog import Catalog
 
 @cache
 def dated_shop(seed: int = 5) -> Baskets:
-    """A year: candy and wreaths sell in December only, ice and charcoal in the north only, buns go with sausages."""
+    """A year: candy and wreaths sell in December only, ice and charcoal in the north only, buns go
+    with sausages."""
     rng = np.random.default_rng(seed)
     ids = ["candy", "wreath", "ice", "charcoal", "bun", "sausage", "rice", "pen"]
     lists, stores, times, users = [], [], [], []

@@ -1,4 +1,5 @@
-"""Small shops for the tests of the evaluation: random baskets, and models whose scores are given."""
+"""Small shops for the tests of the evaluation: random baskets, and models whose scores are
+given."""
 
 from collections.abc import Mapping
 
@@ -30,7 +31,8 @@ def random_baskets(
 
 
 def pair_counts(baskets: Baskets) -> dict[tuple[int, int], int]:
-    """Times two items of different categories were bought together, both ways, counted the slow way."""
+    """Times two items of different categories were bought together, both ways, counted the slow
+    way."""
     plain = count_plainly(baskets, CountOptions(directed=False))
     return {
         pair: n for (one, other), (n, _) in plain.items() for pair in ((one, other), (other, one))

@@ -1,4 +1,5 @@
-"""Order exports as shop systems write them, of a simulated supermarket: `python tests/helpers/exports.py FOLDER`."""
+"""Order exports as shop systems write them, of a simulated supermarket: `python
+tests/helpers/exports.py FOLDER`."""
 
 import csv
 import sys

@@ -1,4 +1,5 @@
-"""What the tests of the GPU kernels share: a sentence where there is no GPU, and units trained one after the other."""
+"""What the tests of the GPU kernels share: a sentence where there is no GPU, and units trained one
+after the other."""
 
 import numpy as np
 import pytest
@@ -29,7 +30,8 @@ def train_on_gpu(case: Case, data: KernelInput, epochs: int = 1) -> StepStats:
 
 
 def one_by_one(case: Case, data: KernelInput) -> StepStats:
-    """Train on one unit after the other, as the reference does: no two units are ever under way together."""
+    """Train on one unit after the other, as the reference does: no two units are ever under way
+    together."""
     device, units = training_device("gpu"), len(data.visit.start)
     there, total = device.put(data), StepStats(0, 0.0, 0)
     for unit in range(units):

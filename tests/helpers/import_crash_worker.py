@@ -1,7 +1,8 @@
-"""Imports again and again into a folder of orders, printing what it is about to do, until it is killed.
+"""Imports again and again into a folder of orders, printing what it is about to do, until it is
+killed.
 
-Run as a script it imports everything once and then forks a child for each line "STORE VERSION append|replace" that
-comes in; the child prints its process id and the phases it goes through.
+Run as a script it imports everything once and then forks a child for each line "STORE VERSION
+append|replace" that comes in; the child prints its process id and the phases it goes through.
 """
 
 import os
@@ -20,7 +21,8 @@ HEADER = "order_id,sku,position"
 
 
 def rows_of(version: int, way: str) -> list[str]:
-    """What import number `version` brings: a new basket and, to replace, the one before with a third item."""
+    """What import number `version` brings: a new basket and, to replace, the one before with a
+    third item."""
     rows = [f"{version},tea,1", f"{version},item {version % 5},2"]
     if way == "replace" and version > 1:
         rows += [*rows_of(version - 1, "append"), f"{version - 1},jam,3"]

@@ -59,7 +59,8 @@ CASES = {
 def make_visit(
     sizes: list[int], items: int, *, categories: int = 4, users: int = 0, seed: int = 0
 ) -> TrainingVisit:
-    """Baskets of the given sizes without repeated items, in a random order; category -1 for every fifth item."""
+    """Baskets of the given sizes without repeated items, in a random order; category -1 for every
+    fifth item."""
     rng = np.random.default_rng(seed)
     lines = [rng.choice(items, size=size, replace=False) for size in sizes]
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

@@ -36,7 +36,8 @@ def started(script: str) -> Iterator[Worker]:
 
 
 def kill_in(worker: Worker, order: str, target: str, delay: float) -> tuple[str, int]:
-    """Start a child, kill it with -9 a moment after it has said `target`; its last phase and the version it was at."""
+    """Start a child, kill it with -9 a moment after it has said `target`; its last phase and the
+    version it was at."""
     worker.stdin.write(order + "\n")
     worker.stdin.flush()
     pid = int(worker.stdout.readline().split()[1])

@@ -1,4 +1,5 @@
-"""Both protocols as their definitions read: plain Python over dictionaries, slow, obvious. And random shops."""
+"""Both protocols as their definitions read: plain Python over dictionaries, slow, obvious. And
+random shops."""
 
 from collections import Counter
 
@@ -54,7 +55,8 @@ def paper_plainly(baskets: Baskets, level: float, min_basket: int) -> set[Pair]:
 
 
 def expected_plainly(seen: Counter[Pair], baskets: Baskets, kind: str) -> np.ndarray:
-    """Expected counts of all pairs, shape (items, items): a dense proportional fit, or the product of the margins."""
+    """Expected counts of all pairs, shape (items, items): a dense proportional fit, or the product
+    of the margins."""
     items, category = len(baskets.catalog), baskets.catalog.category_of()
     first, second = (np.array(m, float) for m in margins_of(seen, items, directed=baskets.ordered))
     if kind == "product":

@@ -1,4 +1,5 @@
-"""A shop in which the name of an item tells what it goes with, and one item of each kind has never been bought."""
+"""A shop in which the name of an item tells what it goes with, and one item of each kind has never
+been bought."""
 
 from functools import cache
 

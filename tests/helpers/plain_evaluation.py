@@ -1,11 +1,13 @@
-"""The meaning of the evaluation in plain Python: slow, obvious, and what the fast code is compared with."""
+"""The meaning of the evaluation in plain Python: slow, obvious, and what the fast code is compared
+with."""
 
 import math
 from collections.abc import Mapping, Sequence
 
 
 def possible_ranks(scores: Mapping[int, float], item: int) -> list[int]:
-    """The ranks that `item` may have when ties are broken at random; none when it is no candidate."""
+    """The ranks that `item` may have when ties are broken at random; none when it is no
+    candidate."""
     if item not in scores:
         return []
     higher = sum(score > scores[item] for score in scores.values())

@@ -1,4 +1,5 @@
-"""A PostgreSQL of the tests' own, in a temporary folder: started once per session, gone afterwards."""
+"""A PostgreSQL of the tests' own, in a temporary folder: started once per session, gone
+afterwards."""
 
 import os
 import shutil
@@ -49,7 +50,8 @@ def programs() -> Path | None:
 
 @contextmanager
 def running_postgres() -> Iterator[PostgresServer]:
-    """A new server; `programs` must have found one. It refuses to run as root, so there it runs as `postgres`."""
+    """A new server; `programs` must have found one. It refuses to run as root, so there it runs as
+    `postgres`."""
     binaries = programs()
     assert binaries is not None
     as_user: dict[str, Any] = {"user": "postgres", "group": "postgres"} if os.getuid() == 0 else {}

@@ -1,4 +1,5 @@
-"""A small shop for the service: planted pairs, awkward ids, names that try to run as script, a new item."""
+"""A small shop for the service: planted pairs, awkward ids, names that try to run as script, a new
+item."""
 
 from functools import cache
 from pathlib import Path
@@ -56,7 +57,8 @@ def names_and_ids() -> dict[str, str]:
 
 @cache
 def _rows() -> tuple[tuple[str, str, str | None], ...]:
-    """(id, name, aisle) of every item; "Oat Drink" is never bought and "Mystery" has no category."""
+    """(id, name, aisle) of every item; "Oat Drink" is never bought and "Mystery" has no
+    category."""
     rows: list[tuple[str, str, str | None]] = []
     for number, (one, aisle, other, other_aisle) in enumerate(PAIRS):
         rows += [(f"{100 + number}", one, aisle), (f"{200 + number}", other, other_aisle)]
@@ -92,7 +94,8 @@ def shop_catalog() -> Catalog:
 
 @cache
 def shop_baskets(seed: int = 0, count: int = 1500) -> Baskets:
-    """Planted pairs are bought together; each awkward id goes with a script-like name, as cart order has it."""
+    """Planted pairs are bought together; each awkward id goes with a script-like name, as cart
+    order has it."""
     rng = np.random.default_rng(seed)
     ids = names_and_ids()
     couples = [(ids[one], ids[other]) for one, _, other, _ in PAIRS]

@@ -16,7 +16,8 @@ NAMES = [
 ]
 NAMES += ["Whole Milk", "Cereal", "Organic Tortilla Chips"]
 IDS = [*range(1, 38), 4210, 20955, 35561]
-"""Products of the paper's examples among others, the three of its case study with their own numbers."""
+"""Products of the paper's examples among others, the three of its case study with their own
+numbers."""
 
 
 def write_instacart(
@@ -26,7 +27,8 @@ def write_instacart(
     orders: int = 3000,
     change: Callable[[list[int]], list[int]] = list,
 ) -> Path:
-    """A folder in the official layout: product 2i goes with product 2i + 1, and some are popular."""
+    """A folder in the official layout: product 2i goes with product 2i + 1, and some are
+    popular."""
     folder.mkdir()
     rng = np.random.default_rng(0)
     products = np.arange(len(NAMES))

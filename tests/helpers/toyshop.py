@@ -1,4 +1,5 @@
-"""A small shop of our own whose right answers are known: each item of `PARTNERS` is bought with its partner."""
+"""A small shop of our own whose right answers are known: each item of `PARTNERS` is bought with its
+partner."""
 
 from functools import cache
 
