@@ -253,7 +253,7 @@ def training_speed() -> list[list[str]]:
 @from_records("gpu-speed", "gpu_training")
 def gpu_speed() -> list[list[str]]:
     rate = "billion pairs per second: kernel / training loop"
-    rows = [["model", rate, "5 epochs, s", "whole fit, s"]]
+    rows = [["model", rate, "5 epochs, s", "fit, s"]]
     for row in results("gpu_training")["speed"]:
         rates = [f"{row[f'{part}_billion_pairs_a_second']:.2f}" for part in ("kernel", "loop")]
         seconds = [f"{row[f'{part}_seconds']:.2f}" for part in ("training", "fit")]
