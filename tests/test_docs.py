@@ -275,6 +275,14 @@ def test_the_tables_of_the_pages_are_those_of_the_records() -> None:
     assert set(re.findall(r"<!-- table: ([\w-]+) -->", text)) == set(tables.TABLES)
 
 
+def test_the_chart_of_the_readme_shows_the_records() -> None:
+    chart = (ROOT / "docs" / "pictures" / "hit-rate.svg").read_text()
+    for claim in tables.claims():
+        assert f"{claim.protocol} labels: {claim.statistic}" in chart, "run `make pictures`"
+        assert f">{claim.statistic_hit:.3f}<" in chart
+        assert f">{claim.hit:.3f} (difference {claim.interval})<" in chart
+
+
 def test_every_record_has_its_script_and_a_page_that_shows_it() -> None:
     text = "\n".join(page.read_text() for page in PAGES)
     for file in sorted(RESULTS.glob("*.json")):
