@@ -64,7 +64,7 @@ async def ask(port: int, items: int, until: float, gap: float, seen: Asked) -> N
 async def load(
     port: int, items: int, seconds: float, rate: float | None, pid: int
 ) -> tuple[Asked, list[float]]:
-    """What the callers saw at `rate` requests per second (None: without a pause), and the memory."""
+    """Outcomes at `rate` requests per second (None: without a pause), and the memory."""
     seen, resident = Asked(), []
     began = time.perf_counter()
     gap = CALLERS / rate if rate else 0.0
