@@ -1,2 +1,1 @@
-"""Measurements against the peers: `python -m benchmarks` runs them all, `python -m benchmarks.NAME`
-one of them."""
+"""Measurements against the peers: `python -m benchmarks`, or `python -m benchmarks.NAME`."""

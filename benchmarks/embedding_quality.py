@@ -25,8 +25,7 @@ from neatrec.evaluation.summary import Summary, summarize_ranks
 
 PAPER = ("neat", "neat-bpr", "item2vec", "triple2vec")
 AS_GENSIM = {"epochs": 20, "window": 5, "negatives": 5, "negative_exponent": 0.75}
-"""Settings that both models share; each has the learning rate that did best on validation
-baskets."""
+"""Settings of both models; each has its best learning rate on validation baskets."""
 ROWS: dict[str, Trial] = {
     **{name: Trial(name, {}) for name in (*PAPER, "popco", "shrunk-lift")},
     "popco, window 5": Trial("popco", {"window": 5}),
@@ -41,8 +40,7 @@ ROWS: dict[str, Trial] = {
 """Row -> trial."""
 ONCE, TWICE = ("popco", "popco, window 5", "shrunk-lift"), ("gensim", "neat, fresh negatives")
 SEEDS = {**dict.fromkeys(ONCE, 1), **dict.fromkeys(TWICE, 2)}
-"""Rows that need fewer trainings than the others: those without a seed, and those that take
-long."""
+"""Rows with fewer trainings: those without a seed, and those that take long."""
 COMPARED = (
     ("neat", "item2vec"),
     ("neat", "popco"),

@@ -79,15 +79,13 @@ def fit(
 
 
 def pairs_a_second(ends: list[Progress]) -> float:
-    """Pairs a second of the training loop, the first epoch (start of the kernels, baskets to the
-    card) left out."""
+    """Pairs per second of the training loop, without the first epoch (start, transfer)."""
     later = ends[1:] or ends
     return float(np.median([end.pairs_per_second for end in later]))
 
 
 def kernel_speed(name: str, baskets: Baskets, settings: dict[str, Any]) -> float:
-    """Median pairs per second of a model's kernel, one call per epoch; the first epoch is not
-    counted."""
+    """Median pairs per second of a model's kernel, without the first epoch."""
     model = make_model(name, settings)
     if not isinstance(model, EmbeddingModel):
         raise TypeError(f"{name} has no kernel")
@@ -190,8 +188,7 @@ def bpr(baskets: Baskets) -> list[Row]:
 
 
 def quality(folder: Path) -> list[Row]:
-    """HR@10 on the half-split with the model's defaults, five seeds on each device, and the losses
-    on the way."""
+    """HR@10 and losses on the half-split with the model's defaults, five seeds per device."""
     from benchmarks.half_split import half_part
     from neatrec.evaluation.ranks import rank_labels
     from neatrec.evaluation.summary import summarize_ranks
@@ -247,8 +244,7 @@ def card() -> Row:
 
 
 def recorded(file: Path) -> Row:
-    """The results of earlier runs, which stay until their part is measured again, and when they
-    were measured."""
+    """Results and dates of earlier runs, kept until their part is measured again."""
     old = json.loads(file.read_text()) if file.exists() else {"results": {}}
     results = {name: old["results"][name] for name in PARTS if name in old["results"]}
     when = old.get("measured", {})

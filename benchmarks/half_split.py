@@ -1,5 +1,4 @@
-"""The half-split of the Instacart orders for studies of quality, and trainings of many models side
-by side."""
+"""The half-split of the Instacart orders, and trainings of many models side by side."""
 
 from __future__ import annotations
 
@@ -60,8 +59,7 @@ class Part:
 
 @cache
 def orders(folder: Path | None = None) -> Baskets:
-    """The orders, or what `Baskets.save` wrote of them: a machine that only trains may have no
-    DuckDB to read with."""
+    """The orders, or a folder of `Baskets.save`: a machine that only trains may lack DuckDB."""
     if folder is not None:
         return Baskets.load(folder)
     from neatrec.io import read_baskets

@@ -1,5 +1,4 @@
-"""What all benchmarks share: jobs measured in turn in fresh processes, records as JSON, tables for
-people.
+"""Shared by all benchmarks: jobs measured in turn in fresh processes, records as JSON, tables.
 
 A benchmark names its jobs (module, function), measures them with `measure_in_turn`, makes rows of
 `summary` and keeps them with `save`. A job's function prepares everything and returns what is
@@ -31,30 +30,23 @@ def data_folder(name: str, needed: Sequence[str]) -> Path:
     """The folder `name` of the real data under NEATREC_DATA; stops with a sentence without it."""
     data = os.environ.get("NEATREC_DATA")
     if not data:
-        sys.exit(
-            f"This benchmark needs real data: set NEATREC_DATA to the folder that holds {name}/."
-        )
+        sys.exit(f"This benchmark needs real data: set NEATREC_DATA to a folder with {name}/.")
     folder = Path(data) / name
     missing = [file for file in needed if not (folder / file).exists()]
     if missing or not folder.is_dir():
-        sys.exit(
-            f"This benchmark needs {', '.join(missing) or 'the data'} in {name}/ under "
-            "NEATREC_DATA: set NEATREC_DATA "
-            f"to the folder that holds {name}/."
-        )
+        names = ", ".join(missing) or "the data"
+        sys.exit(f"This benchmark needs {names} in {folder}: set NEATREC_DATA.")
     return folder
 
 
 def measure_in_turn(jobs: Mapping[str, tuple[str, str]], rounds: int) -> dict[str, list[Run]]:
-    """Each job (module, function) `rounds` times, all in turn, so that a busy moment of the machine
-    hits all alike."""
+    """Each job (module, function) `rounds` times, in turn: a busy moment hits all alike."""
     commit()  # better refused now than when all is measured
     runs: dict[str, list[Run]] = {name: [] for name in jobs}
     for number in range(rounds):
         for name, (module, function) in jobs.items():
-            _progress(f"round {number + 1} of {rounds}: {name}")
+            print(f"round {number + 1} of {rounds}: {name}", file=sys.stderr, flush=True)
             runs[name].append(measure(module, function))
-    _progress("")
     return runs
 
 
@@ -101,8 +93,7 @@ def save(
     file: str | None = None,
     options: str = "",
 ) -> Path:
-    """Write `results/FILE.json` (default: NAME): what was measured, when, at which commit, on what
-    machine, with which versions. Stops where `commit` does."""
+    """Write `results/FILE.json` (default: NAME) with date, commit, machine and versions."""
     RESULTS.mkdir(exist_ok=True)
     record = {
         "benchmark": name,
@@ -144,9 +135,7 @@ def machine() -> dict[str, Any]:
     """The machine in words that tell its speed and nothing of whose it is."""
     return {
         "processor": _processor(),
-        "cores": len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count(),
+        "cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
@@ -176,11 +165,6 @@ def table(rows: Sequence[Sequence[str]]) -> str:
         right = [cell.rjust(w) for cell, w in zip(others, widths[1:], strict=True)]
         lines.append("  ".join([first.ljust(widths[0]), *right]))
     return "\n".join(lines)
-
-
-def _progress(text: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r  {text:<70}\r", end="", file=sys.stderr, flush=True)
 
 
 def _card() -> str | None:

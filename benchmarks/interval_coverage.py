@@ -48,11 +48,9 @@ class Population:
     other_hits: float = 0.35
     """The share that the second one hits."""
     effect: float = 0.7
-    """Standard deviation of the items' effects, where that of a pair is 1; 0: records are
-    independent."""
+    """Standard deviation of the items' effects relative to a pair's; 0: independent records."""
     hubs: float = 1.0
-    """How unequal items are in their number of labels: standard deviation of the log; 0: all
-    alike."""
+    """Standard deviation of the log of the items' number of labels; 0: all alike."""
     directed: bool = False
     """Whether a pair is one label, or one each way."""
 
@@ -93,8 +91,7 @@ class Population:
 
 
 def leaderboard_intervals(query: Codes, item: Codes, hits: Floats) -> Floats:
-    """The intervals of the first model's share of hits and of the difference of both, shape (2,
-    ends)."""
+    """Intervals of the first model's share of hits and of the difference, shape (2, ends)."""
     dyads, mean = Dyads.from_pairs(query, item), hits.mean(axis=0)
     moved = dyads.influence(hits)
     share = dyads.share_interval(mean, moved.variance)
@@ -116,8 +113,7 @@ WAYS = {"dyads": leaderboard_intervals, "queries": query_intervals}
 
 
 def coverage(population: Population, draws: int, ways: dict[str, Any] = WAYS) -> dict[str, Any]:
-    """How often the intervals hold the population's values, and how wide they are, of share and
-    difference."""
+    """Coverage and width of the intervals of share and difference."""
     rng = np.random.default_rng(0)
     truth = np.array([population.hits, population.hits - population.other_hits])[:, None]
     found: dict[str, list[Floats]] = {way: [] for way in ways}
@@ -187,8 +183,7 @@ def on_instacart() -> list[dict[str, Any]]:
 
 
 def on_populations(draws: int) -> dict[str, Any]:
-    """The coverage on every population; the large ones, which take longer, are drawn a quarter as
-    often."""
+    """The coverage on every population; large ones are drawn a quarter as often."""
     out = {}
     for name, population in POPULATIONS.items():
         times = draws if population.pairs < LARGE else draws // 4

@@ -22,14 +22,7 @@ Task = Callable[[], int]
 def chi_squared(count: Any, first: Any, second: Any, total: float) -> Any:
     """Pearson's statistic of a 2x2 table, for arrays and for column expressions alike."""
     excess = count - first * second / total
-    return (
-        excess
-        * excess
-        * total
-        * total
-        * total
-        / (first * (total - first) * (second * (total - second)))
-    )
+    return excess**2 * total**3 / (first * (total - first) * (second * (total - second)))
 
 
 def all_pairs_margins(orders: Orders) -> tuple[np.ndarray, float]:

@@ -1,5 +1,4 @@
-"""Label protocols against the truth of the simulated supermarket: `python -m
-benchmarks.simulator_fidelity`."""
+"""Label protocols against the truth of the simulated supermarket."""
 
 from __future__ import annotations
 

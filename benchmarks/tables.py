@@ -1,5 +1,4 @@
-"""Fill the tables of the docs from the records: `python -m benchmarks.tables`, or `--check` to
-compare only.
+"""Fill the tables of the docs from the records: `python -m benchmarks.tables`.
 
 A page marks a table by `<!-- table: NAME -->` and `<!-- end -->`; what stands between is replaced.
 Each table ends with its records, their commits and dates.
@@ -7,7 +6,6 @@ Each table ends with its records, their commits and dates.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
@@ -35,8 +33,7 @@ def results(name: str) -> Any:
 
 
 def from_records(name: str, *records: str) -> Callable[[Table], Table]:
-    """Register a function that returns a head and rows as the table `name`, made of these
-    records."""
+    """Register a function that returns a head and rows as the table `name`."""
 
     def register(make: Table) -> Table:
         TABLES[name] = lambda: f"{markdown(make())}\n\n{provenance(records)}\n"
@@ -355,21 +352,14 @@ def filled(text: str) -> str:
     return MARKED.sub(fill, text)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit code 1 where a page differs"
-    )
-    only_check = parser.parse_args().check
-    changed = [page for page in pages() if filled(page.read_text()) != page.read_text()]
-    for page in changed:
-        print(f"{'differs from the records' if only_check else 'filled'}: {page.relative_to(ROOT)}")
-        if not only_check:
-            page.write_text(filled(page.read_text()))
-    return int(bool(changed) and only_check)
+def main() -> None:
+    """Fill every page, and name those that changed."""
+    for page in pages():
+        text = page.read_text()
+        if filled(text) != text:
+            page.write_text(filled(text))
+            print(f"filled: {page.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -28,6 +28,12 @@ def blocks(language: str) -> list[str]:
 
 (PYTHON,) = blocks("python")
 DEMO, ANSWERS = (block.splitlines() for block in blocks("text"))
+TUTORIAL = [
+    block.splitlines()
+    for block in re.findall(
+        r"```text\n(.*?)```", (ROOT / "docs" / "tutorial.md").read_text(), flags=re.DOTALL
+    )
+]
 LINES = [
     line.removeprefix("$ ")
     for block in blocks("console")
@@ -88,13 +94,22 @@ def test_its_links_are_relative_but_for_the_paper() -> None:
     assert not [link for link in links if "://" not in link and not (ROOT / link).is_file()]
 
 
-def test_python_prints_the_answers_shown(tmp_path: Path) -> None:
+def test_python_and_the_tutorial_print_what_they_show(tmp_path: Path) -> None:
     write_export("orders.csv", tmp_path)
-    done = subprocess.run(
-        [sys.executable, "-c", PYTHON], cwd=tmp_path, capture_output=True, text=True, timeout=600
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ANSWERS
+    orders, checked, answered = TUTORIAL
+
+    def printed(*words: str) -> list[str]:
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, done.stderr
+        return (done.stderr + done.stdout).splitlines()
+
+    assert (tmp_path / "orders.csv").read_text().splitlines()[: len(orders)] == orders
+    trained = printed(sys.executable, "-c", f"{PYTHON}\nshop.save('bundle')")
+    assert trained[-len(ANSWERS) :] == ANSWERS
+    check = "\n".join(printed(*neatrec("neatrec check orders.csv")))
+    assert not [line for line in checked if line.removesuffix(" ...") not in check]
+    answers = printed(*neatrec("neatrec recommend bundle 'Tortilla Chips'"))
+    assert not [line for line in answered if line not in answers]
 
 
 @pytest.mark.parametrize("line", COMMANDS)
