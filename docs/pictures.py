@@ -107,9 +107,9 @@ def draw_chart(file: Path) -> None:
 
 def draw_weights(file: Path) -> None:
     """Weights of the default ranking's features on the Instacart half-split."""
-    from neatrec.models.odds.features import CURVE, FEATURES
+    from neatrec.models.odds.features import WORDS
 
-    learned, words = results("odds_claim")["half"]["learned"], {**FEATURES, **CURVE}
+    learned, words = results("odds_claim")["half"]["learned"], WORDS
     figure = Figure(figsize=(6.4, 3.2), layout="constrained")
     axes, rows = figure.subplots(), range(len(words))
     for shift, name, color in ((-0.2, "strong", "#1c6247"), (0.2, "dependent", "#9aa69f")):

@@ -124,11 +124,10 @@ def weight_words(gain: Mapping[str, Any]) -> str:
     >>> weight_words({"weights": {"names": 0.6, "seen_chance": -0.3, "cosine": 0.02}})
     'similar names +0.60, count x chance -0.30'
     """
-    from neatrec.models.odds.features import CURVE, FEATURES
+    from neatrec.models.odds.features import WORDS
 
-    words = FEATURES | CURVE
     weights = gain["weights"].items()
-    return ", ".join(f"{words[name]} {value:+.2f}" for name, value in weights if abs(value) >= 0.1)
+    return ", ".join(f"{WORDS[name]} {value:+.2f}" for name, value in weights if abs(value) >= 0.1)
 
 
 def _show_parameters(model: Any) -> None:

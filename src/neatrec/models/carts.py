@@ -15,7 +15,7 @@ from neatrec.models.recommendations import CartScores
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 
-RIDGE, POWER, LIFT_WEIGHT, LIFT_PSEUDO, DISCOUNT = 50.0, 1.5, 0.2, 5.0, 0.2
+RIDGE, POWER, LIFT_WEIGHT, LIFT_PSEUDO, DISCOUNT = 100.0, 2.0, 0.1, 5.0, 0.2
 """Chosen once, on validation folds; see docs/studies/ranking.md."""
 FACTORS = 16
 """Factors that are multiplied before a logarithm is taken: more might overflow."""
@@ -47,7 +47,7 @@ class CartRegression:
         expected = counts.total[cart][:, None] * (counts.total[codes] / max(counts.records, 1))
         goes = (together > expected).any(axis=0)
         chance = 1.0 + expected / LIFT_PSEUDO
-        leads = np.maximum((weight * np.sqrt(weight)).sum(axis=0), 1e-30)
+        leads = np.maximum((weight * weight).sum(axis=0), 1e-30)  # by POWER
         lift = np.log1p(together / LIFT_PSEUDO).sum(axis=0)
         for first in range(0, len(cart), FACTORS):
             lift -= np.log(chance[first : first + FACTORS].prod(axis=0))

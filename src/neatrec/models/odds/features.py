@@ -1,8 +1,9 @@
-"""Features of a pair (query, item): functions of its count, its expected count and its items."""
+"""Features of a pair (query, item): functions of its count and of what is known of its items."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -11,6 +12,8 @@ import numpy.typing as npt
 from scipy import sparse
 
 from neatrec.compiled import compiled
+from neatrec.cooccurrence import CountOptions
+from neatrec.cooccurrence.count_book import CountBook
 from neatrec.data.catalog import UNKNOWN, Catalog
 from neatrec.models.counts import PairCounts
 from neatrec.models.odds.similarity import (
@@ -26,40 +29,14 @@ from neatrec.models.parallel import MIN_PAIRS_PER_THREAD, parallel_slices
 from neatrec.models.vectors import pair_products
 
 Floats = npt.NDArray[np.float64]
+Values = npt.NDArray[Any]
 
-FEATURES = {
-    "low_rank": "low-rank lift",
-    "names": "similar names",
-    "neighbours": "neighbours of the query",
-    "cosine": "similar partners",
-    "categories": "categories",
-}
-"""Features of a pair besides its count and chance; 0 where the catalogue does not give one."""
-CURVE = {
-    "seen": "count",
-    "chance": "chance",
-    "seen_squared": "count squared",
-    "seen_chance": "count x chance",
-    "chance_squared": "chance squared",
-}
-"""log(1 + C), log(E + 0.02), their squares and their product."""
 NAMES_PSEUDO, NEIGHBOUR_PSEUDO, CATEGORY_PSEUDO = 3.0, 1.0, 10.0
-"""Counts added to both sides of a lift before its logarithm."""
-CHANCE_PSEUDO = 0.02
+ORDER_PSEUDO, CHANCE_PSEUDO = 20.0, 0.02
+"""Added to both sides of a ratio, or to the expected count, before the logarithm."""
+REPEATED = 2
+"""Directed pairs seen fewer times are not counted: one occurrence shows neither order nor more."""
 MAX_CATEGORIES = 3_000
-
-
-class Rows(NamedTuple):
-    """A sparse matrix by rows, for compiled code."""
-
-    start: npt.NDArray[np.int64]
-    item: Codes
-    value: npt.NDArray[Any]
-
-    @classmethod
-    def of(cls, matrix: sparse.csr_matrix) -> Rows:
-        start = matrix.indptr.astype(np.int64, copy=False)
-        return cls(start, matrix.indices.astype(np.int32, copy=False), matrix.data)
 
 
 class CatalogFeatures(NamedTuple):
@@ -80,6 +57,13 @@ class CatalogFeatures(NamedTuple):
         names = similar_names(catalog.names.to_pylist(), category)
         return cls(category, names if names.nnz > len(catalog) else None)
 
+    def by_category(self, matrix: sparse.csr_matrix) -> Floats:
+        """The sums of a matrix (items, items) by category; the last row and column: UNKNOWN."""
+        items, size = len(self.category), int(self.category.max(initial=UNKNOWN)) + 2
+        cells = np.ones(items), self.category % size, np.arange(items + 1)
+        member = sparse.csr_matrix(cells, shape=(items, size))
+        return np.asarray((member.T @ matrix @ member).toarray())
+
 
 @dataclass(frozen=True, eq=False)
 class PairFeatures:
@@ -92,14 +76,24 @@ class PairFeatures:
     signs: Vectors
     neighbours: sparse.csr_matrix
     """Similarity of the vectors within a category, (items, items)."""
+    category_order: Vectors
+    """Log of times before over times after of two categories; 0 where carts have no order."""
 
     @classmethod
     def of(
-        cls, counts: PairCounts, catalog: CatalogFeatures, rank: int, rng: np.random.Generator
+        cls,
+        book: CountBook,
+        counting: CountOptions,
+        strata: tuple[str, ...],
+        catalog: CatalogFeatures,
+        rank: int,
+        rng: np.random.Generator,
     ) -> PairFeatures:
+        counts = PairCounts.of(book.baskets, counting, strata=strata, book=book)
         vectors, signs = low_rank_vectors(log_lifts(counts), rank, rng)
         neighbours = vector_neighbours(unit_vectors(vectors), catalog.category, counts.total)
-        return cls(counts, catalog, vectors, signs, neighbours)
+        order = category_order(book, counting, catalog)
+        return cls(counts, catalog, vectors, signs, neighbours, order)
 
     @cached_property
     def unit(self) -> Vectors:
@@ -110,67 +104,146 @@ class PairFeatures:
         return self.vectors * self.signs
 
     @cached_property
-    def names_total(self) -> Vectors:
+    def names_total(self) -> Floats:
         """Pairs of the items with names like each item's."""
-        names = self.catalog.names
-        kept = self.counts.kept_total
-        return np.asarray(kept if names is None else names @ kept)
+        similar, kept = self.catalog.names, self.counts.kept_total
+        return np.asarray(kept if similar is None else similar @ kept, dtype=np.float64)
 
     @cached_property
-    def around_total(self) -> Vectors:
+    def around_total(self) -> Floats:
         """Pairs of the neighbours of each item, its own left out."""
         kept = self.counts.kept_total
-        return np.asarray(self.neighbours @ kept - kept)
+        return np.asarray(np.maximum(self.neighbours @ kept - kept, 0.0))
 
     @cached_property
     def category_lift(self) -> Vectors:
-        """log((C + 10) / (E + 10)) of categories; the last row and column are for UNKNOWN."""
-        category = self.catalog.category
-        size = int(category.max(initial=UNKNOWN)) + 2
-        counts, code = self.counts, category % size
-        member = sparse.csr_matrix(
-            (np.ones(len(code)), (np.arange(len(code)), code)), shape=(len(code), size)
-        )
-        together = (member.T @ counts.matrix @ member).toarray()
+        """log((C + 10) / (E + 10)) of two categories."""
+        together = self.catalog.by_category(self.counts.matrix)
         total = together.sum(axis=1)
         expected = np.outer(total, total) / max(total.sum(), 1)
-        lift = np.log((together + CATEGORY_PSEUDO) / (expected + CATEGORY_PSEUDO))
-        lift[UNKNOWN], lift[:, UNKNOWN] = 0.0, 0.0
-        return np.asarray(lift, dtype=np.float32)
+        return of_categories(together, expected, CATEGORY_PSEUDO)
 
     def columns(self, queries: Codes, items: Codes) -> tuple[Vectors, Floats, Floats]:
         """The features (pairs, FEATURES), the counts and the expected counts of pairs."""
-        counts, kept = self.counts, self.counts.kept_total
-        category, names = self.catalog
-        count = counts.of_pairs(queries, items).astype(np.float64)
-        expected = counts.expected(counts.total[queries], counts.total[items])
-        records = max(kept.sum(), 1)
-        out = np.zeros((len(queries), len(FEATURES)), dtype=np.float32)
-        out[:, 0] = pair_products(self.signed, self.vectors, queries, items)
-        if names is not None:
-            total = self.names_total
-            pooled = self._pooled(names, names, queries, items)
-            chance = total[queries] * total[items] / records
-            out[:, 1] = np.log((pooled + NAMES_PSEUDO) / (chance + NAMES_PSEUDO))
-        each = sparse.identity(len(kept), dtype=np.float32, format="csr")
-        around = np.maximum(self._pooled(self.neighbours, each, queries, items) - count, 0)
-        chance = self.around_total[queries] * kept[items] / records
-        out[:, 2] = np.log((around + NEIGHBOUR_PSEUDO) / (np.maximum(chance, 0) + NEIGHBOUR_PSEUDO))
-        out[:, 3] = pair_products(self.unit, self.unit, queries, items)
-        out[:, 4] = self.category_lift[category[queries], category[items]]
-        return out, count, expected
+        counts = self.counts
+        pairs = Asked(queries, items, counts.of_pairs(queries, items).astype(np.float64))
+        out = np.empty((len(queries), len(FEATURES)), dtype=np.float32)
+        for number, feature in enumerate(FEATURES.values()):
+            out[:, number] = feature.of(self, pairs)
+        return out, pairs.times, counts.expected(counts.total[queries], counts.total[items])
 
-    def _pooled(
-        self, left: sparse.csr_matrix, right: sparse.csr_matrix, queries: Codes, items: Codes
-    ) -> Vectors:
-        out = np.empty(len(queries), dtype=np.float32)
+    def pooled(self, pairs: Asked, left: sparse.csr_matrix, right: sparse.csr_matrix) -> Vectors:
+        """The values of left @ C @ right.T of the pairs."""
+        out = np.empty(len(pairs.query), dtype=np.float32)
         tables = Rows.of(left), Rows.of(self.counts.matrix), Rows.of(right)
 
         def work(part: slice) -> None:
-            pooled_counts(queries[part], items[part], *tables, out[part])
+            pooled_counts(pairs.query[part], pairs.item[part], *tables, out[part])
 
-        parallel_slices(len(queries), work, min_rows=MIN_PAIRS_PER_THREAD)
+        parallel_slices(len(out), work, min_rows=MIN_PAIRS_PER_THREAD)
         return out
+
+
+def of_categories(one: Floats, other: Floats, pseudo: float) -> Vectors:
+    """The log of the ratio of two tables of categories, 0 for UNKNOWN."""
+    ratio = log_ratio(one, other, pseudo).astype(np.float32)
+    ratio[UNKNOWN], ratio[:, UNKNOWN] = 0.0, 0.0
+    return ratio
+
+
+def category_order(book: CountBook, counting: CountOptions, catalog: CatalogFeatures) -> Vectors:
+    """Log of times before over times after of two categories; zeros where carts have no order."""
+    directed = replace(counting, directed=True, min_count=REPEATED)
+    pairs = book.count("all", directed) if book.baskets.ordered else None
+    empty = sparse.csr_matrix((len(catalog.category),) * 2)
+    before = catalog.by_category(empty if pairs is None else pairs.matrix())
+    return of_categories(before, before.T, ORDER_PSEUDO)
+
+
+# ---- the features
+
+
+class Asked(NamedTuple):
+    """Pairs whose features are asked for; those of one query adjoin."""
+
+    query: Codes
+    item: Codes
+    times: Floats
+    """How often each was bought together."""
+
+
+def low_rank(of: PairFeatures, pairs: Asked) -> Values:
+    return pair_products(of.signed, of.vectors, pairs.query, pairs.item)
+
+
+def names(of: PairFeatures, pairs: Asked) -> Values:
+    similar, total = of.catalog.names, of.names_total
+    if similar is None:
+        return np.zeros(len(pairs.query))
+    chance = total[pairs.query] * total[pairs.item] / max(of.counts.kept_total.sum(), 1)
+    return log_ratio(of.pooled(pairs, similar, similar), chance, NAMES_PSEUDO)
+
+
+def neighbours(of: PairFeatures, pairs: Asked) -> Values:
+    kept = of.counts.kept_total
+    each = sparse.identity(len(kept), dtype=np.float32, format="csr")
+    around = np.maximum(of.pooled(pairs, of.neighbours, each) - pairs.times, 0.0)
+    chance = of.around_total[pairs.query] * kept[pairs.item] / max(kept.sum(), 1)
+    return log_ratio(around, chance, NEIGHBOUR_PSEUDO)
+
+
+def cosine(of: PairFeatures, pairs: Asked) -> Values:
+    return pair_products(of.unit, of.unit, pairs.query, pairs.item)
+
+
+def categories(of: PairFeatures, pairs: Asked) -> Values:
+    return of.category_lift[of.catalog.category[pairs.query], of.catalog.category[pairs.item]]
+
+
+def order(of: PairFeatures, pairs: Asked) -> Values:
+    return of.category_order[of.catalog.category[pairs.query], of.catalog.category[pairs.item]]
+
+
+def log_ratio(one: Values, other: Values, pseudo: float) -> Values:
+    return np.log((one + pseudo) / (other + pseudo))
+
+
+class Feature(NamedTuple):
+    words: str
+    of: Callable[[PairFeatures, Asked], Values]
+
+
+FEATURES = {
+    "low_rank": Feature("low-rank lift", low_rank),
+    "names": Feature("similar names", names),
+    "neighbours": Feature("neighbours of the query", neighbours),
+    "cosine": Feature("similar partners", cosine),
+    "categories": Feature("categories", categories),
+    "order": Feature("order of the categories", order),
+}
+"""Features of a pair besides its count and chance; 0 where the catalogue does not give one."""
+CURVE = {
+    "seen": "count",
+    "chance": "chance",
+    "seen_squared": "count squared",
+    "seen_chance": "count x chance",
+    "chance_squared": "chance squared",
+}
+"""log(1 + C), log(E + 0.02), their squares and their product."""
+WORDS = {name: feature.words for name, feature in FEATURES.items()} | CURVE
+
+
+class Rows(NamedTuple):
+    """A sparse matrix by rows, for compiled code."""
+
+    start: npt.NDArray[np.int64]
+    item: Codes
+    value: npt.NDArray[Any]
+
+    @classmethod
+    def of(cls, matrix: sparse.csr_matrix) -> Rows:
+        start = matrix.indptr.astype(np.int64, copy=False)
+        return cls(start, matrix.indices.astype(np.int32, copy=False), matrix.data)
 
 
 @compiled

@@ -7,7 +7,7 @@ its outcome and corrects it as far as the data pay for: with few pairs the stati
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from neatrec.cooccurrence.expected_counts import unexplained
 from neatrec.data.baskets import Baskets, customers_return
 from neatrec.data.splits import moment_of_share, uniform_of_ids
 from neatrec.models.counts import PairCounts
-from neatrec.models.odds.features import CHANCE_PSEUDO, CURVE, FEATURES, PairFeatures
+from neatrec.models.odds.features import CHANCE_PSEUDO, REPEATED, WORDS, PairFeatures
 from neatrec.models.odds.similarity import Codes, Vectors
 from neatrec.statistics.blas import one_blas_thread
 
@@ -30,11 +30,12 @@ Mask = npt.NDArray[np.bool_]
 
 SALT, LEARNED_SHARE = "odds", 2 / 3
 """Of the hash that halves the baskets; share of the time that features are made of."""
-RIDGE = {"strong": 30.0, "dependent": 100.0}
+RIDGES = 30.0, 300.0
+"""Penalties of the standardised features of a strong and of a dependent pair."""
 ANCHOR, LEVEL = 1.0, 0.01
-"""Penalties: of standardised features, of the statistic's factor away from 1, of the level."""
+"""Penalties of the statistic's factor away from 1, and of the level."""
 STRONG_COUNT, STRONG_LIFT, SIGNIFICANT = 5, 4.0, 1.96
-DEPENDENT_COUNT, DEPENDENT_P = 2, 1e-5
+DEPENDENT_P = 1e-5
 MAX_QUERIES = 3_000
 """The most queries of a part that are learned from."""
 BY_COUNT, BY_LIFT = 200, 100
@@ -61,7 +62,6 @@ class Outcome(NamedTuple):
 
     strong: Keys
     dependent: Keys
-    items: int
 
     @classmethod
     def of(cls, book: CountBook, counting: CountOptions, strata: tuple[str, ...]) -> Outcome:
@@ -74,22 +74,20 @@ class Outcome(NamedTuple):
         counting = replace(counting, directed=baskets.ordered)
         key, times, expected = shown_pairs(book, counting, strata)
         bar = expected * STRONG_LIFT / 2  # chance puts either item first half of the time
-        strong = (times >= STRONG_COUNT) & (times > bar + SIGNIFICANT * np.sqrt(bar))
-        strong_keys = np.sort(key[strong])
+        strong = key[(times >= STRONG_COUNT) & (times > bar + SIGNIFICANT * np.sqrt(bar))]
         if customers_return(baskets) and not counting.once_per_customer:
             once = replace(counting, once_per_customer=True)
             key, times, expected = shown_pairs(book, once, strata)
         chance = np.maximum(expected / 2 if baskets.ordered else expected, 1e-12)
-        tail = special.pdtrc(times - 1, chance)
-        dependent = (times > chance) & (tail <= DEPENDENT_P)
-        return cls(strong_keys, np.sort(key[dependent]), len(baskets.catalog))
+        dependent = key[(times > chance) & (special.pdtrc(times - 1, chance) <= DEPENDENT_P)]
+        return cls(np.sort(strong), np.sort(dependent))
 
 
 def shown_pairs(
     book: CountBook, counting: CountOptions, strata: tuple[str, ...]
 ) -> tuple[Keys, Floats, Floats]:
-    """Key, count and expected count of pairs seen at least twice; unordered ones in both ways."""
-    pairs = book.count("all", replace(counting, min_count=DEPENDENT_COUNT))
+    """Key, count and expected count of repeated pairs; unordered ones in both ways."""
+    pairs = book.count("all", replace(counting, min_count=REPEATED))
     within = unexplained(book.baskets, strata, counting)
     times = pairs.count
     if within is not None:
@@ -97,77 +95,67 @@ def shown_pairs(
     total = pairs.margins.first.astype(np.float64)
     if counting.directed:
         total = total + pairs.margins.second
-    often = np.flatnonzero(times >= DEPENDENT_COUNT)
+    often = np.flatnonzero(times >= REPEATED)
     query, item = pairs.query[often].astype(np.int64), pairs.item[often].astype(np.int64)
-    found = times[often].astype(np.float64)
+    count = times[often].astype(np.float64)
     expected = total[query] * total[item] / max(total.sum(), 1)
     key = query * len(total) + item
     if counting.directed:
-        return key, found, expected
+        return key, count, expected
     both = np.concatenate([key, item * len(total) + query])
-    return both, np.tile(found, 2), np.tile(expected, 2)
+    return both, np.tile(count, 2), np.tile(expected, 2)
 
 
-@dataclass(frozen=True, eq=False)
-class Pairs:
-    """Candidate pairs of one part: what it knows of them, and what they are in the other."""
+class Pairs(NamedTuple):
+    """Candidate pairs of a part: what it knows of them, and what they are in the other."""
 
     query: Codes
-    """The item that a group of pairs is asked for, shape (groups,)."""
     group: Keys
-    """The number of a pair's group, ascending: a query has one per part."""
+    """Part and query, ascending: pairs of one group are ranked together."""
     design: Floats
-    """(pairs, FEATURES + CURVE)"""
-    starts: dict[str, Floats]
-    outcomes: dict[str, Mask]
+    """(pairs, WORDS)"""
+    starts: Floats
+    """(pairs, STARTS)"""
+    outcomes: Mask
+    """(pairs, STARTS)"""
 
     @classmethod
-    def of(cls, features: PairFeatures, outcome: Outcome, rng: np.random.Generator) -> Pairs:
+    def of(
+        cls, part: int, features: PairFeatures, outcome: Outcome, rng: np.random.Generator
+    ) -> Pairs:
         """The candidates of queries that have a strong or dependent pair.
 
         No pair is a candidate because its outcome is known.
         """
-        queries = np.unique(np.concatenate([outcome.strong, outcome.dependent]) // outcome.items)
+        items = len(features.counts.total)
+        queries = np.unique(np.concatenate(outcome) // items)
         queries = queries[features.counts.total[queries] > 0]
         if len(queries) > MAX_QUERIES:
             queries = np.sort(rng.choice(queries, MAX_QUERIES, replace=False))
-        asked, items = candidates(features.counts, queries)
-        columns, times, expected = features.columns(asked, items)
-        key = asked.astype(np.int64) * outcome.items + items
+        query, item = candidates(features.counts, queries)
+        columns, times, expected = features.columns(query, item)
+        key = query.astype(np.int64) * items + item
         return cls(
-            queries.astype(np.int32),
-            np.searchsorted(queries, asked),
+            query,
+            query + np.int64(part) * items,
             design_of(columns, times, expected),
-            {name: start(times, expected) for name, start in STARTS.items()},
-            {name: np.isin(key, getattr(outcome, name)) for name in STARTS},
-        )
-
-    @classmethod
-    def joined(cls, parts: list[Pairs]) -> Pairs:
-        groups = np.cumsum([0, *(len(part.query) for part in parts)])
-        return cls(
-            np.concatenate([part.query for part in parts]),
-            np.concatenate([part.group + groups[n] for n, part in enumerate(parts)]),
-            np.concatenate([part.design for part in parts]),
-            {name: np.concatenate([part.starts[name] for part in parts]) for name in STARTS},
-            {name: np.concatenate([part.outcomes[name] for part in parts]) for name in STARTS},
+            np.column_stack([start(times, expected) for start in STARTS.values()]),
+            np.column_stack([np.isin(key, shown) for shown in outcome]),
         )
 
 
 def candidates(counts: PairCounts, queries: npt.NDArray[Any]) -> tuple[Codes, Codes]:
     """Query and item of the candidates of each query, ascending."""
-    asked, found = [np.zeros(0, dtype=np.int32)], [np.zeros(0, dtype=np.int32)]
+    rows = [np.zeros(0, dtype=np.int32)]
     for query in queries.tolist():
         items, times = counts.row(query)
-        chosen = np.arange(len(items))
         if len(items) > BY_COUNT:
             lift = times / (counts.expected(counts.total[query], counts.total[items]) + 1.0)
             by_count = np.argpartition(-times, BY_COUNT - 1)[:BY_COUNT]
-            by_lift = np.argpartition(-lift, BY_LIFT - 1)[:BY_LIFT]
-            chosen = np.union1d(by_count, by_lift)
-        asked.append(np.full(len(chosen), query, dtype=np.int32))
-        found.append(items[chosen].astype(np.int32))
-    return np.concatenate(asked), np.concatenate(found)
+            items = items[np.union1d(by_count, np.argpartition(-lift, BY_LIFT - 1)[:BY_LIFT])]
+        rows.append(items.astype(np.int32))
+    sizes = [len(row) for row in rows[1:]]
+    return np.repeat(queries, sizes).astype(np.int32), np.concatenate(rows)
 
 
 def start_strong(times: Floats, expected: Floats) -> Floats:
@@ -187,15 +175,9 @@ STARTS = {"strong": start_strong, "dependent": start_dependent}
 
 
 def design_of(columns: Vectors, times: Floats, expected: Floats) -> Floats:
-    """The features and the curve of count and chance, (pairs, FEATURES + CURVE)."""
+    """The features and the curve of count and chance, (pairs, WORDS)."""
     seen, chance = np.log1p(times), np.log(expected + CHANCE_PSEUDO)
     return np.column_stack([columns, seen, chance, seen**2, seen * chance, chance**2])
-
-
-def log_odds(weights: Floats, design: Floats, start: Floats) -> Floats:
-    """level + factor * start + design @ rest, for weights (level, factor, *rest)."""
-    odds: Floats = weights[0] + weights[1] * start + design @ weights[2:]
-    return odds
 
 
 def regress(table: Floats, outcome: Mask, ridge: float, first: Floats) -> Floats:
@@ -205,19 +187,18 @@ def regress(table: Floats, outcome: Mask, ridge: float, first: Floats) -> Floats
     """
     size = table.shape[1]
     origin, penalty = np.eye(size)[1], np.array([LEVEL, ANCHOR] + [ridge] * (size - 2))
-    blocks = [slice(at, at + BLOCK_ROWS) for at in range(0, len(table), BLOCK_ROWS)]
     wanted = outcome.astype(np.float64) @ table
 
     def loss(weights: Floats) -> float:
         odds = table @ weights
-        value = np.maximum(odds, 0).sum() + np.log1p(np.exp(-np.abs(odds))).sum()
-        return float(value - wanted @ weights + (penalty * (weights - origin) ** 2).sum() / 2)
+        value = np.logaddexp(0, odds).sum() - wanted @ weights
+        return float(value + (penalty * (weights - origin) ** 2).sum() / 2)
 
     weights, value = first, loss(first)
     for _ in range(MAX_STEPS):
         gradient, curvature = penalty * (weights - origin) - wanted, np.diag(penalty)
-        for block in blocks:
-            rows = table[block]
+        for block in range(0, len(table), BLOCK_ROWS):
+            rows = table[block : block + BLOCK_ROWS]
             chance = special.expit(rows @ weights)
             gradient = gradient + chance @ rows
             curvature = curvature + rows.T @ (rows * (chance * (1 - chance))[:, None])
@@ -241,20 +222,20 @@ def learn(pairs: Pairs) -> tuple[dict[str, Floats], dict[str, Any]]:
         mean, scale = pairs.design.mean(axis=0), pairs.design.std(axis=0)
         scale = np.where(scale > 1e-9, scale, 1.0)
     else:  # nothing to learn from: the statistics rank
-        mean, scale = np.zeros(pairs.design.shape[1]), np.ones(pairs.design.shape[1])
+        mean, scale = np.zeros(len(WORDS)), np.ones(len(WORDS))
     table = np.column_stack([np.ones((len(pairs.design), 2)), (pairs.design - mean) / scale])
-    even = pairs.query[pairs.group] % 2 == 0
-    for name in STARTS:
-        start, outcome, ridge = pairs.starts[name], pairs.outcomes[name], RIDGE[name]
+    even = pairs.query % 2 == 0
+    for number, (name, ridge) in enumerate(zip(STARTS, RIDGES, strict=True)):
+        start, outcome = pairs.starts[:, number], pairs.outcomes[:, number]
         table[:, 1] = start
         with one_blas_thread():
-            found = regress(table, outcome, ridge, np.eye(table.shape[1])[1])
+            fitted = regress(table, outcome, ridge, np.eye(table.shape[1])[1])
             odds = np.empty(len(start))
             for half in (even, ~even):
-                odds[half] = table[half] @ regress(table[~half], outcome[~half], ridge, found)
-        rest = found[2:] / scale
-        regressions[name] = np.concatenate([[found[0] - rest @ mean, found[1]], rest])
-        weights = dict(zip((*FEATURES, *CURVE), found[2:].round(3).tolist(), strict=True))
+                odds[half] = table[half] @ regress(table[~half], outcome[~half], ridge, fitted)
+        rest = fitted[2:] / scale
+        regressions[name] = np.concatenate([[fitted[0] - rest @ mean, fitted[1]], rest])
+        weights = dict(zip(WORDS, fitted[2:].round(3).tolist(), strict=True))
         order = sorted(weights, key=lambda key: -abs(weights[key]))
         learned[name] = {
             **gain_of(hits_by_query(pairs, outcome, odds, start)),
@@ -269,22 +250,20 @@ def gain_of(hits: Floats) -> dict[str, Any]:
     share, start = hits[:, 1].sum() / pairs, hits[:, 2].sum() / pairs
     rest = hits[:, 1] - hits[:, 2] - (share - start) * hits[:, 0]
     margin = 1.96 * np.sqrt((rest**2).sum()) / pairs
-    more = np.array([share - start - margin, share - start + margin])
     return {
         "pairs": int(hits[:, 0].sum()),
         "hit_rate": round(float(share), 4),
         "start_hit_rate": round(float(start), 4),
-        "more": more.round(4).tolist(),
+        "more": np.round([share - start - margin, share - start + margin], 4).tolist(),
     }
 
 
 def hits_by_query(pairs: Pairs, outcome: Mask, *scores: Floats) -> Floats:
     """Of each query: its pairs of the outcome, and those among the first ten by each score."""
-    group, query = pairs.group, pairs.query[pairs.group]
-    columns, first = [np.bincount(query, outcome)], np.searchsorted(group, group)
+    columns, first = [np.bincount(pairs.query, outcome)], np.searchsorted(pairs.group, pairs.group)
     for score in scores:
-        order = np.lexsort((-score, group))
-        among = np.zeros(len(group), dtype=np.bool_)
-        among[order] = np.arange(len(group)) - first < FIRST
-        columns.append(np.bincount(query, among & outcome))
+        order = np.lexsort((-score, pairs.group))
+        among = np.zeros(len(order), dtype=np.bool_)
+        among[order] = np.arange(len(order)) - first < FIRST
+        columns.append(np.bincount(pairs.query, among & outcome))
     return np.column_stack(columns).astype(np.float64)

@@ -18,16 +18,8 @@ from neatrec.models.arrays import ArraySpec, matrix_specs
 from neatrec.models.base import Codes, Model, Scores
 from neatrec.models.carts import CartRegression
 from neatrec.models.counts import PairCounts, StrataParameters, matrix_arrays, restored_matrix
-from neatrec.models.odds.features import CURVE, FEATURES, CatalogFeatures, PairFeatures
-from neatrec.models.odds.fit import (
-    STARTS,
-    Outcome,
-    Pairs,
-    design_of,
-    learn,
-    log_odds,
-    parts_of,
-)
+from neatrec.models.odds.features import WORDS, CatalogFeatures, PairFeatures
+from neatrec.models.odds.fit import STARTS, Outcome, Pairs, design_of, learn, parts_of
 from neatrec.models.odds.stand_ins import STAND_INS, expanded, stand_ins
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
@@ -73,9 +65,9 @@ class Odds(Model):
     scores_unseen_items: ClassVar[bool] = True
     features: PairFeatures
     regressions: dict[str, Floats]
-    """Weights by outcome: strong, dependent."""
+    """Weights by outcome: level, factor of the start, features."""
     learned: dict[str, Any]
-    """What the fit found, by outcome; see `learn`."""
+    """What the fit learned, by outcome; see `learn`."""
     mixture: sparse.csr_matrix
     """Shares of the items whose scores are averaged for each query; see `stand_ins`."""
     is_mixed: npt.NDArray[np.bool_]
@@ -87,25 +79,19 @@ class Odds(Model):
     def _fit(self, baskets: Baskets, run: Run) -> None:
         if run.device == "gpu":
             log.info("fitting %s on the CPU: it has no GPU kernels", self.name)
-        catalog = CatalogFeatures.of(self.catalog)
+        rng, strata = as_generator(run.rng), self.parameters.strata_names
         counting = replace(self.parameters.counting(), max_pairs=self.parameters.max_pairs)
-        strata = self.parameters.strata_names
-        rng = as_generator(run.rng)
-
-        def features_of(counts: PairCounts) -> PairFeatures:
-            return PairFeatures.of(counts, catalog, self.parameters.rank, rng)
-
+        given = counting, strata, CatalogFeatures.of(self.catalog), self.parameters.rank, rng
         pairs = []
-        for learned, shown in parts_of(baskets):
-            part, held_out = baskets.select(learned), baskets.select(shown)
-            counts = PairCounts.of(part, counting, strata=strata, book=run.book_of(part))
-            outcome = Outcome.of(run.book_of(held_out), counting, strata)
-            pairs.append(Pairs.of(features_of(counts), outcome, rng))
-        self.regressions, self.learned = learn(Pairs.joined(pairs))
-        counts = PairCounts.of(baskets, counting, strata=strata, book=run.book_of(baskets))
-        if counts.least > 1:
-            log.info("pairs seen fewer than %d times are left out, for memory", counts.least)
-        self._set_features(features_of(counts))
+        for part, (described, shown) in enumerate(parts_of(baskets)):
+            features = PairFeatures.of(run.book_of(baskets.select(described)), *given)
+            outcome = Outcome.of(run.book_of(baskets.select(shown)), counting, strata)
+            pairs.append(Pairs.of(part, features, outcome, rng))
+        columns = zip(*pairs, strict=True)
+        self.regressions, self.learned = learn(Pairs(*(np.concatenate(c) for c in columns)))
+        self._set_features(PairFeatures.of(run.book_of(baskets), *given))
+        if (least := self.features.counts.least) > 1:
+            log.info("pairs seen fewer than %d times are left out, for memory", least)
 
     def _set_features(self, features: PairFeatures) -> None:
         self.features = features
@@ -142,10 +128,12 @@ class Odds(Model):
             part = order[first : first + BLOCK]
             columns, count, expected = self.features.columns(queries[part], items[part])
             design = design_of(columns, count, expected)
-            for name, weight in zip(STARTS, GOALS[self.parameters.goal], strict=True):
-                start = STARTS[name](count, expected)
-                odds = log_odds(self.regressions[name], design, start)
-                out[part] += weight * special.expit(odds)
+            for (name, start), goal in zip(
+                STARTS.items(), GOALS[self.parameters.goal], strict=True
+            ):
+                level, factor, *rest = self.regressions[name]
+                odds = level + factor * start(count, expected) + design @ rest
+                out[part] += goal * special.expit(odds)
         return out
 
     # ---- saving
@@ -159,48 +147,49 @@ class Odds(Model):
         return self.learned
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
-        features = self.features
-        arrays = matrix_arrays("pair", features.counts.matrix)
-        arrays |= {"pair_total": features.counts.total}
-        arrays |= matrix_arrays("neighbours", features.neighbours, "")
-        if features.catalog.names is not None:
-            arrays |= matrix_arrays("names", features.catalog.names, "")
-        arrays |= {"vectors": features.vectors, "signs": features.signs}
-        arrays |= {"category": features.catalog.category}
-        arrays |= {f"odds_{name}": weights for name, weights in self.regressions.items()}
-        learned = json.dumps(self.learned).encode()
-        return {**arrays, "learned": np.frombuffer(learned, dtype=np.uint8)}
+        of, learned = self.features, json.dumps(self.learned).encode()
+        similar = {} if of.catalog.names is None else matrix_arrays("names", of.catalog.names, "")
+        return {
+            **matrix_arrays("pair", of.counts.matrix),
+            "pair_total": of.counts.total,
+            **matrix_arrays("neighbours", of.neighbours, ""),
+            **similar,
+            "vectors": of.vectors,
+            "signs": of.signs,
+            "category": of.catalog.category,
+            "category_order": of.category_order,
+            **{f"odds_{name}": weights for name, weights in self.regressions.items()},
+            "learned": np.frombuffer(learned, dtype=np.uint8),
+        }
 
     @classmethod
     def array_specs(cls) -> Mapping[str, ArraySpec]:
-        names = {
-            name: spec._replace(required=False)
-            for name, spec in matrix_specs("names", "", kind="f").items()
-        }
+        names = matrix_specs("names", "", kind="f")
         return {
             **matrix_specs("pair"),
             "pair_total": ArraySpec("i", low=0),
             **matrix_specs("neighbours", "", kind="f"),
-            **names,
+            **{name: spec._replace(required=False) for name, spec in names.items()},
             "vectors": ArraySpec("f", ("items", "rank")),
             "signs": ArraySpec("f", ("rank",)),
-            "category": ArraySpec("i", low=-1),
+            "category_order": ArraySpec("f", ("categories", "categories")),
+            "category": ArraySpec("i", low=-1, high="categories"),
             **{f"odds_{name}": ArraySpec("f", ("features",)) for name in STARTS},
         }
 
     def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         size = len(self.catalog)
         names = restored_matrix(arrays, "names", size, "") if "names_start" in arrays else None
+        self.regressions = {name: arrays[f"odds_{name}"] for name in STARTS}
+        if len(arrays["odds_strong"]) != 2 + len(WORDS):
+            raise ValueError("`odds_strong` must have a weight per feature")
+        self.learned = json.loads(arrays["learned"].tobytes())
         features = PairFeatures(
             PairCounts(restored_matrix(arrays, "pair", size), arrays["pair_total"]),
             CatalogFeatures(arrays["category"], names),
             arrays["vectors"],
             arrays["signs"],
             restored_matrix(arrays, "neighbours", size, ""),
+            arrays["category_order"],
         )
-        self.regressions = {name: arrays[f"odds_{name}"] for name in STARTS}
-        for name, weights in self.regressions.items():
-            if len(weights) != 2 + len(FEATURES) + len(CURVE):
-                raise ValueError(f"`odds_{name}` must have a weight per feature")
-        self.learned = json.loads(arrays["learned"].tobytes())
         self._set_features(features)
