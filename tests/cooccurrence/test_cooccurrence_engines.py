@@ -9,7 +9,7 @@ import pytest
 from neatrec.cooccurrence import CountOptions
 from neatrec.cooccurrence.count_input import CountInput
 from neatrec.cooccurrence.layout import Band
-from neatrec.cooccurrence.spark.bands import cut_bands, lines_of_band
+from neatrec.cooccurrence.spark.engine import cut_bands, lines_of_band
 from neatrec.data.baskets import Baskets
 
 GIANT = """

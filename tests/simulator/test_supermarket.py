@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from helpers.simulated_pairs import directed_counts, expected_counts, pooled_lift, records
-from neatrec.cooccurrence import CountOptions, count
-from neatrec.simulator import TRAP_NAMES, Supermarket, supermarket
+from neatrec.serving import EvidenceTable
+from neatrec.simulator import TRAP_NAMES, Supermarket, parse_supermarket_spec, supermarket
 
 
 @pytest.fixture(scope="module")
@@ -270,27 +270,19 @@ def test_variants_are_folded_into_plain_items(market: Supermarket) -> None:
 
 
 def test_the_source_says_how_to_make_it_again() -> None:
-    from neatrec.simulator import parse_supermarket_spec
-
     first = supermarket(400, 90, seed=4, strength=0.5).baskets
     assert supermarket(**parse_supermarket_spec(first.source)).baskets.hash == first.hash
 
 
-def test_other_items_go_together_after_a_change() -> None:
-    market = supermarket(6_000, 100, changes=1, strength=2.0, seed=2, threads=1)
-    same = supermarket(6_000, 100, changes=1, strength=2.0, seed=2, threads=3)
-    np.testing.assert_array_equal(market.baskets.items, same.baskets.items)
-    assert market.baskets.source.endswith("strength=2,changes=1")
-    after = np.arange(6_000) >= 3_000
-    lifts = []
-    for part in (market.baskets.select(~after), market.baskets.select(after)):
-        pairs = count(part, CountOptions(category_level=None))
-        chosen = market.truth.is_complement(pairs.query, pairs.item)
-        expected = (
-            pairs.margins.first[pairs.query]
-            * pairs.margins.second[pairs.item]
-            / pairs.margins.records
-        )
-        lifts.append(pairs.count[chosen].sum() / expected[chosen].sum())
-    assert lifts[0] < 1.2
-    assert lifts[1] > 1.5 * lifts[0]
+def test_coarse_categories_hold_an_item_and_its_complements() -> None:
+    fine, coarse = (supermarket(12_000, 480, seed=3, coarse=switch) for switch in (False, True))
+    np.testing.assert_array_equal(fine.baskets.items, coarse.baskets.items)
+    catalog, truth = coarse.baskets.catalog, coarse.truth
+    assert (catalog.levels, len(set(catalog.category_of().tolist()))) == (("department",), 18)
+    same = catalog.category_of()[truth.query] == catalog.category_of()[truth.item]
+    assert same.all()
+    assert parse_supermarket_spec(coarse.baskets.source)["coarse"] == 1
+    # both shops show the same pairs; those of the coarse one are marked
+    shown = [EvidenceTable.of(market.baskets) for market in (fine, coarse)]
+    assert [len(table.evident) for table in shown] == [len(shown[0].evident)] * 2
+    assert [table.same_category_share > 0.8 for table in shown] == [False, True]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from neatrec.cooccurrence.counting import count, margins
@@ -21,8 +20,8 @@ PARTS = ("all", "half A", "half B", "early", "late")
 class CountBook:
     """The counts of some baskets and of their parts.
 
-    The parts are all baskets, two halves of the customers by chance (of the baskets where customers are not known), and
-    the baskets before and after the mean time.
+    The parts are all baskets, two random halves of the customers (of the baskets where customers
+    are not known), and the baskets before and after the mean time.
     """
 
     def __init__(self, baskets: Baskets, engine: Engine = MEMORY) -> None:
@@ -33,26 +32,25 @@ class CountBook:
         self._margins: dict[tuple[str, CountOptions], Margins] = {}
 
     def count(self, part: str, options: CountOptions) -> Counts:
-        """The pairs of a part; counts that keep only some of the pairs are not kept here."""
+        """The pairs of a part; counts of selected pairs are made anew at each call."""
         selective = any(
-            kept is not None for kept in (options.only, options.touching, options.limit)
+            each is not None for each in (options.only, options.touching, options.limit)
         )
         key = part, options
         if not selective and key in self._counts:
             return self._counts[key]
         self.passes.append(part)
-        totals = self._margins.get(key)
-        found = count(self.part(part), options, self.engine, totals=totals)
-        self._margins[key] = found.margins
+        counts = count(self.part(part), options, self.engine, totals=self._margins.get(key))
+        self._margins[key] = counts.margins
         if not selective:
-            self._counts[key] = found
-        return found
+            self._counts[key] = counts
+        return counts
 
     def margins(self, part: str, options: CountOptions) -> Margins:
-        """The totals of a part; those of pairs where these are counted already."""
+        """The totals of a part, from its pairs if these are counted already."""
         key = part, options
         if key not in self._margins:
-            if options.once_per_customer:
+            if options.once_per_customer or options.window is not None:
                 self.passes.append(part)
             self._margins[key] = margins(self.part(part), options, self.engine)
         return self._margins[key]
@@ -81,9 +79,9 @@ class CountBook:
     def _half_a(self) -> Mask:
         baskets = self.baskets
         if baskets.users is None or baskets.user_ids is None:
-            return _drawn(baskets.ids)
-        return _drawn(baskets.user_ids)[baskets.users]
+            return _random_half(baskets.ids)
+        return _random_half(baskets.user_ids)[baskets.users]
 
 
-def _drawn(ids: pa.LargeStringArray) -> npt.NDArray[np.bool_]:
+def _random_half(ids: pa.LargeStringArray) -> Mask:
     return np.asarray(uniform_of_ids(ids, "half") < 0.5)

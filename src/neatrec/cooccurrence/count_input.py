@@ -1,4 +1,4 @@
-"""`CountInput`: the baskets that are counted, as flat arrays, and every refusal."""
+"""`CountInput`: the counted baskets as flat arrays, and every refusal."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class Part(NamedTuple):
     """Some baskets, one after another."""
 
     items: Int32
-    """Of all lines."""
+    """The items of all lines."""
     sizes: Int64
     customers: Int32 | None
-    """Of each basket, where users are known."""
+    """The customer of each basket, where users are known."""
 
 
 @dataclass(frozen=True, eq=False)
 class CountInput:
-    """Basket b is `items[start[b]:stop[b]]`; only baskets that are counted are listed."""
+    """The counted baskets: basket b is `items[start[b]:stop[b]]`."""
 
     category: Int32
-    """The category codes used for removal, shape (items,); all UNKNOWN where same-category pairs are kept."""
+    """Category codes for removal, (items,); all UNKNOWN where same-category pairs are kept."""
     counting: CountOptions
     items: Int32
     start: Int64
@@ -41,7 +41,7 @@ class CountInput:
 
     @classmethod
     def of(cls, baskets: Baskets, counting: CountOptions) -> CountInput:
-        """The baskets that are large enough; refuses what cannot be counted with these options."""
+        """Select the large enough baskets; refuse options that they cannot be counted with."""
         if not isinstance(baskets, Baskets):
             raise must_be("baskets", "Baskets", type(baskets).__name__)
         _check_options(baskets, counting)
@@ -58,6 +58,7 @@ class CountInput:
 
     @property
     def sizes(self) -> Int64:
+        """Lines of each basket."""
         return self.stop - self.start
 
     @property
@@ -73,11 +74,12 @@ class CountInput:
 
     @property
     def all_pairs(self) -> bool:
+        """Whether the window is as wide as the longest basket."""
         return self.window >= int(self.sizes.max(initial=1)) - 1
 
     @cached_property
     def customers_are_counts(self) -> bool:
-        """Whether every pair has as many customers as records: one basket each, and no item twice in a basket."""
+        """Whether a pair has one customer per record: one basket each, no item twice in it."""
         from neatrec.cooccurrence.layout import basket_lines, has_repeats
 
         if self.customers is None or np.bincount(self.customers).max(initial=0) > 1:
@@ -87,17 +89,19 @@ class CountInput:
 
     @property
     def margins_need_pairs(self) -> bool:
-        """Whether the margins can be had only by counting the pairs."""
-        return self.counting.once_per_customer and not self.customers_are_counts
+        """Whether margins are sums over pairs; else they follow from the lines."""
+        return not self.all_pairs or (
+            self.counting.once_per_customer and not self.customers_are_counts
+        )
 
     def without_lines(self) -> CountInput:
-        """How lines are counted; `of_part` brings them."""
+        """The options without lines; `of_part` adds some."""
         empty = np.empty(0, dtype=np.int64)
         items = np.empty(0, dtype=np.int32)
         return replace(self, items=items, start=empty, stop=empty, customers=None)
 
     def of_part(self, part: Part) -> CountInput:
-        """The baskets of a part, counted as these."""
+        """The baskets of a part with the options of these."""
         ends = np.cumsum(part.sizes, dtype=np.int64)
         part.items.flags.writeable = False  # the kernels are compiled for read-only lines
         return replace(
@@ -119,26 +123,28 @@ class CountInput:
 
 
 def pairs_of_size(sizes: npt.NDArray[np.int64], window: int | None) -> Int64:
-    """Unordered pairs of lines that baskets of these sizes make, before any is removed.
+    """Unordered pairs of lines in baskets of these sizes, before any is removed.
 
-    >>> pairs_of_size(np.array([1, 2, 4]), None).tolist(), pairs_of_size(np.array([1, 2, 4]), 1).tolist()
-    ([0, 1, 6], [0, 1, 3])
+    >>> pairs_of_size(np.array([1, 2, 4]), None).tolist()
+    [0, 1, 6]
+    >>> pairs_of_size(np.array([1, 2, 4]), 1).tolist()
+    [0, 1, 3]
     """
     reach = np.maximum(sizes - 1, 0) if window is None else np.clip(sizes - 1, 0, window)
     return np.asarray(reach * sizes - reach * (reach + 1) // 2, dtype=np.int64)
 
 
 def removal_codes(category: Int32) -> Int32:
-    """A code for each item such that two lines make a pair if and only if their codes differ, shape (items,).
+    """A code per item, shape (items,): two lines make a pair if and only if their codes differ.
 
-    An item of unknown category has a code of its own: it makes pairs with all but itself.
+    An item of unknown category has a code of its own: it makes pairs with all others.
     """
     own = np.arange(len(category), dtype=np.int32) + np.int32(category.max(initial=UNKNOWN) + 1)
     return np.where(category == UNKNOWN, own, category)
 
 
 def _check_options(baskets: Baskets, counting: CountOptions) -> None:
-    """Refuse what baskets without cart order or users cannot give."""
+    """Refuse options that need a cart order or users where the baskets have none."""
     if not baskets.ordered and counting.directed:
         raise ParameterError(
             "`directed` must be False for baskets without cart order",
@@ -164,7 +170,7 @@ def _check_options(baskets: Baskets, counting: CountOptions) -> None:
 
 
 def _check_longest(baskets: Baskets, counting: CountOptions) -> None:
-    """Refuse the longest basket by name if it makes too many pairs."""
+    """Refuse the longest basket, by name, if it makes too many pairs."""
     if not len(baskets):
         return
     longest = int(baskets.sizes.argmax())

@@ -1,11 +1,11 @@
 """The compiled counter of the memory engine: one row of counters at a time.
 
-Row r is the item of rank r with its partners j of lower rank, so that each unordered pair is met once, and the busy
-part of the counters, the popular items, stays in the cache.
+Row r is the item of rank r with its partners j of lower rank: each unordered pair is met once, and
+the busy part of the counters, the popular items, stays in the cache.
 
-    counter[j] = c_rj + 2³² c_jr        c_rj: lines of r before lines of j; undirected: all of them in c_rj
+    counter[j] = c_rj + 2³² c_jr        c_rj: lines of r before lines of j; undirected: all lines
 
-`touched` lists the partners met. Records and shapes as in `layout.py`.
+`touched` lists the partners. Records and shapes as in `layout.py`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ BACKWARD = 1 << 32
 
 @compiled
 def _prefetch_basket(p, posting, line):
-    """Load the basket of a later posting; the last postings ask for the last one again."""
+    """Load the basket of a later posting; the last postings load the last one again."""
     prefetch(line, posting[min(p + AHEAD, len(posting) - 1), 0])
 
 
 @compiled
 def _count_all(r, rows, counters):
-    """Every line that stands before one of the row's lines in the sorted basket; returns how many partners were met."""
+    """Count the lines before each line of the row in its sorted basket; return the partners met."""
     posting, line_rank = rows.posting, rows.line_rank
     counter, touched = counters.counter, counters.touched
     met = np.int64(0)
@@ -37,7 +37,7 @@ def _count_all(r, rows, counters):
         for k in range(s, s + posting[p, 1]):
             j = np.uint32(line_rank[k])
             t = counter[j]
-            touched[met] = j  # kept only if the next line counts it: no branch to mispredict
+            touched[met] = j  # kept only if `met` grows: no branch to mispredict
             met += np.int64(t == 0)
             counter[j] = t + 1
     return met
@@ -45,7 +45,7 @@ def _count_all(r, rows, counters):
 
 @compiled
 def _count_all_ordered(r, rows, counters):
-    """As `_count_all`; a line's position stands in its upper half, so that the earlier line is the smaller number."""
+    """As `_count_all`, with direction: the upper half of a line is its position in the cart."""
     posting, line = rows.posting, rows.line
     counter, touched = counters.counter, counters.touched
     met = np.int64(0)
@@ -65,9 +65,9 @@ def _count_all_ordered(r, rows, counters):
 
 @compiled
 def _count_window(r, rows, counters):
-    """Neighbours of lower rank; a neighbour before the line adds to the upper half where direction counts.
+    """Neighbours of lower rank; one before the line adds to the upper half if `ordered`.
 
-    All others count as the row's own item, which makes no pair with itself and whose counter is at hand.
+    All others count as the row's own item, which makes no pair with itself.
     """
     posting, line_rank = rows.posting, rows.line_rank
     counter, touched = counters.counter, counters.touched
@@ -94,11 +94,11 @@ def _count_window(r, rows, counters):
 
 @compiled
 def _count_customer(j, backward, side, customer, by_customer, touched, met):
-    """One more line pair of partner j (backward: the partner first); a customer counts once on each side.
+    """Count a line pair of partner j (backward: the partner first), and its customer per side.
 
-    by_customer[j] = (counter, customers packed alike, last customer of either side): one place in memory for all.
-    Undirected pairs have one side.
-    Customers come one after another, so the last one seen is enough to know a new one.
+    by_customer[j] = (counter, customers packed alike, last customer of either side). Undirected
+    pairs have one side. The lines of a customer follow each other: a new customer differs from the
+    last one.
     """
     one = np.int64(1) << (backward << 5)
     t = by_customer[j, 0]
@@ -148,20 +148,20 @@ def _count_window_customers(r, rows, counters):
 
 @compiled
 def _times(t, directed):
-    """The count of a pair: directed, of its more frequent direction."""
+    """The count of a pair; if directed, that of its more frequent direction."""
     ahead, behind = t & LOW, t >> 32
     return max(ahead, behind) if directed else ahead + behind
 
 
 @compiled
 def _directions(t, directed):
-    """The pairs in a counter."""
+    """The number of pairs in a counter: directed, one per direction."""
     return np.int64(t & LOW > 0) + np.int64(t >> 32 > 0) if directed else np.int64(1)
 
 
 @compiled
 def _fill_counters(r, rows, counters):
-    """Fill the counters of row r by one of the five ways; returns how many partners were met."""
+    """Fill the counters of row r; return the number of partners."""
     if rows.way == ALL:
         return _count_all(r, rows, counters)
     if rows.way == ALL_ORDERED:
@@ -175,22 +175,18 @@ def _fill_counters(r, rows, counters):
 
 @compiled
 def _sweep(r, met, min_count, rows, counters):
-    """Empty the counters; touched and counts then begin with the partners that count often enough.
+    """Empty the counters; touched and counts then begin with the frequent enough partners.
 
-    Returns how many those are, and how many pairs there were, of directed pairs each direction on its own.
+    Returns the number of these partners, and of all pairs.
     """
-    counter, touched, counts, removal = (
-        counters.counter,
-        counters.touched,
-        counters.counts,
-        rows.removal,
-    )
+    counter, touched, counts = counters.counter, counters.touched, counters.counts
+    removal = rows.removal
     stay, pairs = np.int64(0), np.int64(0)
     for k in range(met):
         j = np.uint32(touched[k])
         t = counter[j]
         counter[j] = 0
-        # not a partner of the same category, nor the item itself put twice into a basket
+        # no partner of the same category, nor the item itself where a basket holds it twice
         other = np.int64(removal[j] != removal[r])
         touched[stay] = j
         counts[stay] = t
@@ -220,7 +216,7 @@ def _sweep_customers(r, met, min_count, rows, counters):
 
 @compiled
 def _count_row(r, min_count, rows, counters):
-    """(partners left in touched and counts, pairs met) of row r, all counters clean again."""
+    """(partners in touched and counts, pairs) of row r; all counters are clean again."""
     met = _fill_counters(r, rows, counters)
     if rows.way >= CUSTOMERS:
         return _sweep_customers(r, met, min_count, rows, counters)
@@ -229,7 +225,7 @@ def _count_row(r, min_count, rows, counters):
 
 @compiled
 def _write(n, r, stay, rows, counters, min_count, out):
-    """Append the pairs of row r that count often enough to out; returns the new length."""
+    """Append the frequent enough pairs of row r to out; return the new length."""
     query, item, count, ordered, customers = out
     counts = counters.counts
     i = rows.code[r]
@@ -245,7 +241,7 @@ def _write(n, r, stay, rows, counters, min_count, out):
             if len(ordered):
                 ordered[n] = behind if rows.directed else ahead
             if len(customers):
-                # without counters of their own every record has its own customer
+                # without counters of customers every record has its own customer
                 apart = rows.way >= CUSTOMERS
                 customers[n] = counters.customers[k] >> (32 * backward) & LOW if apart else times
             n += 1
@@ -254,7 +250,7 @@ def _write(n, r, stay, rows, counters, min_count, out):
 
 @compiled
 def count_rows(r0, r1, rows, counters, min_count, out):
-    """The pairs of rows r0 to r1 that count often enough, written to out; returns (pairs written, pairs met).
+    """Write the frequent enough pairs of rows r0 to r1 to out; return (pairs written, all pairs).
 
     out: `PairBlock`, its last two columns of length 0 where they are not wanted.
     """
@@ -268,7 +264,7 @@ def count_rows(r0, r1, rows, counters, min_count, out):
 
 @compiled
 def margins_of_rows(r0, r1, rows, counters, either, second):
-    """either[i] += records of rows r0 to r1 with item i in either place; second[i]: in the second."""
+    """either[i] += records of rows r0 to r1 with item i in either position; second[i]: second."""
     touched, counts, code = counters.touched, counters.counts, rows.code
     for r in range(r0, r1):
         stay, _ = _count_row(r, 1, rows, counters)

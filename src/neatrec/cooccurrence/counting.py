@@ -12,14 +12,14 @@ from neatrec.text import show_size
 
 EVERY_PAIR = CountOptions()
 BYTES_PER_LINE = 24
-"""Postings (8), the lines by basket (8), order and customers."""
+"""Bytes of a line: postings (8), the lines by basket (8), order and customers."""
 BYTES_PER_ITEM = 64
-"""Counters of one thread, and margins."""
+"""Bytes of an item in the counters of one thread, and in margins."""
 BYTES_PER_BASKET = 40
 BYTES_IN_FLIGHT = 100 * 2**20
-"""Blocks of pairs that are tested, per thread."""
+"""Bytes of the blocks of pairs under test, per thread."""
 BYTES_PER_RECORD = 64
-"""A pair twice: in a block, and sorted."""
+"""Bytes of a pair, in a block and sorted."""
 
 
 def count(
@@ -42,7 +42,7 @@ def count(
     engine
         Engine that counts.
     totals
-        Margins of the same baskets and options, if they are known already.
+        Margins of the same baskets with the same options, where known.
 
     Examples
     --------
@@ -68,7 +68,10 @@ def count(
 def margins(
     baskets: Baskets, options: CountOptions = EVERY_PAIR, engine: Engine = MEMORY
 ) -> Margins:
-    """The totals of a count without its pairs, in time and memory of the lines (`once_per_customer`: of the pairs)."""
+    """Count the totals without the pairs, in time and memory of the lines.
+
+    With a window or `once_per_customer` the time is that of the pairs.
+    """
     source = CountInput.of(baskets, options)
     if engine.on_spark:
         from neatrec.cooccurrence.spark.engine import margins_in_spark
@@ -81,7 +84,7 @@ def margins(
 
 
 def require_memory(source: CountInput, engine: Engine) -> None:
-    """Refuse a count in memory that does not fit there."""
+    """Refuse a count that does not fit into memory."""
     needed, free = bytes_needed(source, engine.thread_count), available_memory()
     if needed > free:
         raise ResourceError(
@@ -92,7 +95,7 @@ def require_memory(source: CountInput, engine: Engine) -> None:
 
 
 def bytes_needed(source: CountInput, threads: int) -> int:
-    """Peak memory of a count in memory, beside the baskets and the pairs that are kept."""
+    """Peak memory of a count, in addition to the baskets and the kept pairs."""
     sizes = source.sizes
     in_flight = min(BYTES_IN_FLIGHT * (threads + 1), BYTES_PER_RECORD * source.records)
     return int(

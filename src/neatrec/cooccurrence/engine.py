@@ -1,47 +1,43 @@
-"""`Engine`: where pairs are counted, and by how many threads."""
+"""`Engine`: the place where pairs are counted, and its threads."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
 
-from neatrec.errors import must_be, must_be_one_of
+from neatrec.errors import must_be_one_of, require_whole
 
 ENGINES = ("memory", "spark")
 MAX_THREADS = 1024
-"""More would only wait for each other; tens of thousands bring a machine down."""
+"""More threads only wait for each other; tens of thousands bring a machine down."""
 
 
 @dataclass(frozen=True)
 class Engine:
-    """Where pairs are counted. It changes no count.
+    """The place where pairs are counted; all engines give the same counts.
 
     >>> Engine(threads=2).thread_count
     2
     """
 
     name: str = "memory"
-    """memory or spark."""
+    """`memory` or `spark`."""
     threads: int | None = None
-    """None: one for each core this process may use."""
+    """None: one thread for each core of this process."""
 
     def __post_init__(self) -> None:
         if self.name not in ENGINES:
             raise must_be_one_of("engine", ENGINES, self.name)
-        number, wanted = self.threads, f"None or a whole number from 1 to {MAX_THREADS}"
-        if number is not None and (
-            isinstance(number, bool)
-            or not isinstance(number, int)
-            or not 1 <= number <= MAX_THREADS
-        ):
-            raise must_be("threads", wanted, number)
+        require_whole("threads", self.threads, 1, MAX_THREADS, or_none=True)
 
     @property
     def thread_count(self) -> int:
+        """The number of threads."""
         return self.threads or available_processors()
 
     @property
     def on_spark(self) -> bool:
+        """Whether Spark counts."""
         return self.name == "spark"
 
 

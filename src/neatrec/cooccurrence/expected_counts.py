@@ -32,7 +32,7 @@ Floats = npt.NDArray[np.float64]
 CountedPairs = tuple[Codes, Codes, npt.NDArray[Any]]
 """Aligned queries, items and counts."""
 SIGNIFICANT = 1e-7
-"""A factor of strata counts where chance makes as large or as small a one less often than this."""
+"""Largest probability by chance of a factor of strata that is applied."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,24 +45,25 @@ class Factors:
     """b, shape (items,)."""
 
     def of(self, query: Codes, item: Codes, count: npt.NDArray[Any] | None = None) -> Floats:
-        """E of the aligned pairs, whatever their counts."""
+        """E of the aligned pairs; their counts do not matter."""
         return self.query[query] * self.item[item]
 
 
 @dataclass(frozen=True, eq=False)
 class StratifiedFactors:
-    """E = the sum over strata s of a_qs b_vs. Each item keeps its own strata: memory grows with lines only."""
+    """E = the sum over strata s of a_qs b_vs. Memory grows with the lines only."""
 
     start: Counts
-    """Where each item's strata start, shape (items + 1,)."""
+    """The first entry of each item, shape (items + 1,)."""
     stratum: Counts
-    """The strata an item is seen in, ascending, for one item after the other."""
+    """The strata of each item, ascending, item by item."""
     query: Floats
     """a of each item and stratum."""
     item: Floats
     """b of each item and stratum."""
 
     def of(self, query: Codes, item: Codes) -> Floats:
+        """E of the aligned pairs."""
         expected: Floats = _sum_over_strata(
             query, item, self.start, self.stratum, self.query, self.item
         )
@@ -71,18 +72,18 @@ class StratifiedFactors:
 
 @dataclass(frozen=True, eq=False)
 class StratumGroup:
-    """Columns whose combinations are strata, and the expected counts within these."""
+    """Columns whose combinations are strata, and the expected counts within them."""
 
     margins: StratumMargins
     factors: StratifiedFactors
     columns: Mapping[str, Counts]
-    """For each column its code in each stratum."""
+    """The code of each stratum, by column."""
     month: Counts | None
-    """The month of the year of each stratum, from 0; None where months are no column."""
+    """The month of the year of each stratum, from 0; None if no column is the month."""
 
     @property
     def by_size(self) -> bool:
-        """Whether the strata are those of the basket size."""
+        """Whether the strata are bands of the basket size."""
         return SIZE in self.columns
 
     @property
@@ -93,18 +94,18 @@ class StratumGroup:
 
 @dataclass(frozen=True, eq=False)
 class Occasions:
-    """The baskets that hold each item (the customers, where these count once), weighted by their other lines."""
+    """The baskets of each item, weighted by their other lines (or its customers, unweighted)."""
 
     total: Floats
-    """The weights of each item's, shape (items,)."""
+    """Sum of the weights of each item, shape (items,)."""
     effective: Floats
-    """As many of equal weight make sums that vary as much, shape (items,)."""
+    """Effective number of baskets of each item: squared sum over sum of squares, shape (items,)."""
     square: float
-    """The mean squared weight of a line's."""
+    """Mean squared weight of a line."""
 
     @classmethod
     def of(cls, baskets: Baskets, counting: CountOptions) -> Occasions:
-        """Those of the baskets that are counted."""
+        """The occasions in the counted baskets."""
         items = len(baskets.catalog)
         counted = baskets.select(baskets.sizes >= counting.min_basket)
         item, weight = counted.items, np.repeat(counted.sizes - 1.0, counted.sizes)
@@ -122,10 +123,11 @@ class Occasions:
 class StratifiedExpected:
     """E = E over all baskets times the factor by which strata raise it.
 
-    Baskets that hold both items are always in one stratum, and those that hold one of them meet in a stratum by chance:
-    columns that explain nothing would raise E of rare pairs, or lower it. So what the pair's own baskets add is taken
-    off, and a factor counts only where it is significant: were the S strata drawn at random, it would have a mean of 1
-    and a variance of (S - 1) / (n_q n_v). The basket size always counts.
+    A basket that holds both items adds to E of its own stratum, and other baskets meet in a
+    stratum by chance: columns that explain nothing would raise or lower E of rare pairs. Therefore
+    the contribution of the pair's own baskets is subtracted, and a factor is applied only where it
+    is significant: for S random strata its mean is 1 and its variance (S - 1) / (n_q n_v). The
+    factor of the basket size is always applied.
     """
 
     overall: Factors
@@ -137,14 +139,14 @@ class StratifiedExpected:
     def fit(
         cls, baskets: Baskets, names: Sequence[str], counting: CountOptions, kind: str
     ) -> StratifiedExpected:
-        """That of a count without window; `kind` is quasi or product, see `fit_expected`."""
+        """Fit a count without window; `kind` is quasi or product, see `fit_expected`."""
         category, groups = counting.category_of(baskets.catalog), []
         for together in strata_groups(baskets, names):
             strata = strata_of(baskets, together)
             margins = stratum_margins(baskets, strata, counting)
-            some = np.unique(strata, return_index=True)[1]  # a basket of each stratum
-            columns = {name: stratum_column(baskets, name)[some] for name in together}
-            month = month_of_year(baskets)[some] if MONTH in together else None
+            of_each = np.unique(strata, return_index=True)[1]  # a basket of each stratum
+            columns = {name: stratum_column(baskets, name)[of_each] for name in together}
+            month = month_of_year(baskets)[of_each] if MONTH in together else None
             factors = fit_strata(margins, category, kind, directed=counting.directed)
             groups.append(StratumGroup(margins, factors, columns, month))
         part, size = groups[0].margins, len(category)
@@ -156,6 +158,7 @@ class StratifiedExpected:
         return cls(overall, tuple(groups), category, Occasions.of(baskets, counting))
 
     def of(self, query: Codes, item: Codes, count: npt.NDArray[Any]) -> Floats:
+        """E of the aligned pairs with these counts."""
         overall = base = self.overall.of(query, item)
         factor = np.ones(len(query))
         for group in self.groups:
@@ -170,19 +173,20 @@ class StratifiedExpected:
     def _significant(
         self, group: StratumGroup, raised: Floats, before: Floats, pairs: CountedPairs
     ) -> Floats:
-        """The factors with those of one more group where they differ from the factors before by more than chance."""
+        """The factors `before`, with those of one more group where they differ significantly."""
         query, item, count = pairs
-        spread, of = group.strata - 1, self.occasions
-        own = spread * count * of.square / np.maximum(of.total[query] * of.total[item], 1.0)
+        spread, occasions = group.strata - 1, self.occasions
+        total = occasions.total[query] * occasions.total[item]
+        own = spread * count * occasions.square / np.maximum(total, 1.0)
         raised = np.maximum(raised - own, 0.0)
         single = len(group.columns) == 1
         chance = np.ones(len(raised)) if single else before
-        product = of.effective[query] * of.effective[item]
+        product = occasions.effective[query] * occasions.effective[item]
         significant = _chance_of_factor(raised, chance, product, spread) <= SIGNIFICANT
         return np.where(significant, before * raised if single else raised, before)
 
     def lowered(self, count: npt.NDArray[Any], query: Codes, item: Codes) -> npt.NDArray[Any]:
-        """Counts without what the strata explain: times E over all baskets / E, at most 1, as whole numbers.
+        """Counts times min(1, E over all baskets / E), rounded: the part that strata leave.
 
         Their lift over all baskets is the lift within strata.
         """
@@ -194,8 +198,11 @@ class StratifiedExpected:
     def explain(
         self, names: Sequence[str], query: Codes, item: Codes
     ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint16]]:
-        """Of each pair the place (from 1) in `names` of the column that alone raises E most; and where that is the
-        month, a bit for each month of the year in which E is at least half of that in the best month."""
+        """The column that alone raises E most, as a position in `names` from 1, and the season.
+
+        The season is 0 unless that column is the month; then it has a bit per month of the year in
+        which E is at least half of E in the best month.
+        """
         columns = {
             name: (group, group.columns[name])
             for group in self.groups[: len(names)]
@@ -226,10 +233,11 @@ class StratifiedExpected:
 
 
 def _chance_of_factor(raised: Floats, chance: Floats, product: Floats, spread: int) -> Floats:
-    """The chance that S = spread + 1 strata drawn at random raise E at least as much, or lower it, instead of to `chance`.
+    """The probability that S = spread + 1 random strata give a factor as far from `chance`.
 
-    The larger of two bounds, with product = n_q n_v. Few meetings: these are Poisson, `product` / spread of them
-    expected. Many: the factor is a sum of `spread` products of two normal variables, whose tail Chernoff bounds.
+    The larger of two bounds, with product = n_q n_v. Few meetings are Poisson with the mean
+    product / spread. With many the factor is a sum of `spread` products of two normal variables;
+    Chernoff's bound holds for its tail.
     """
     meetings = product / max(spread, 1)
     above = poisson_tail(meetings * raised, meetings * chance)
@@ -244,21 +252,24 @@ def _chance_of_factor(raised: Floats, chance: Floats, product: Floats, spread: i
 def unexplained(
     baskets: Baskets, names: Sequence[str], counting: CountOptions
 ) -> StratifiedExpected | None:
-    """What models lower undirected counts by, see `StratifiedExpected.lowered`; None without strata."""
+    """The fit by which models lower undirected counts (`lowered`); None without strata."""
     if not names:
         return None
     return StratifiedExpected.fit(baskets, names, replace(counting, directed=False), "product")
 
 
 def fit_expected(margins: Margins, kind: str, *, directed: bool) -> Factors:
-    """Expected counts with the margins of a count: `kind` is quasi (different-category pairs only) or product."""
+    """Fit expected counts to the margins of a count.
+
+    `kind` is quasi (pairs of different categories only) or product.
+    """
     return Factors(*_factors(margins.first, margins.second, margins.category, kind, directed))
 
 
 def fit_strata(
     margins: StratumMargins, category: Codes, kind: str, *, directed: bool
 ) -> StratifiedFactors:
-    """The sum of the strata's expected counts, each fitted to its own margins; `category` has a code for each item."""
+    """The sum of the expected counts of strata, each fitted to the margins of its stratum."""
     query, item = np.zeros(len(margins.item)), np.zeros(len(margins.item))
     limits = np.searchsorted(margins.stratum, np.arange(margins.stratum.max(initial=-1) + 2))
     for begin, end in pairwise(limits):
@@ -277,13 +288,13 @@ def _factors(
     if kind == "quasi":
         fit = quasi_independence(first, second, category)
         return fit.query_factor, fit.item_factor
-    # undirected, too, the margins of all items add up to what each of them is a share of: N, or 2N
+    # the margins of all items sum to N, or to 2N if undirected: each is a share of this sum
     return first.astype(np.float64), second / max(first.sum(), 1)
 
 
 @compiled
 def _sum_over_strata(query, item, start, stratum, query_factor, item_factor):
-    """E[i] = sum over the strata s of both items of a[query[i], s] b[item[i], s]; query and item of shape (pairs,)."""
+    """E[i] = sum over common strata s of a[query[i], s] b[item[i], s], shape (pairs,)."""
     out = np.zeros(len(query))
     for i in range(len(query)):
         k, k_end = start[query[i]], start[query[i] + 1]

@@ -1,4 +1,4 @@
-"""`KeptPairs`: the pairs of a count as they come, block by block, and what the options keep of them."""
+"""`KeptPairs`: the counted pairs, block by block, as far as the options keep them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ log = logging.getLogger(__name__)
 
 
 class PairBlock(NamedTuple):
-    """Some of the pairs, arrays of one length, or empty where a column is not wanted."""
+    """Some of the pairs: arrays of one length, or empty where a column is not wanted."""
 
     query: Int32
     item: Int32
     times: Int64
     ordered: Int64
-    """Directed: the count of (item, query); undirected: how often the query came first."""
+    """Directed: the count of (item, query); undirected: records with the query first."""
     customers: Int64
 
     @classmethod
@@ -45,7 +45,7 @@ class PairBlock(NamedTuple):
 
 
 class KeptPairs:
-    """What the options keep, never more than `max_pairs` and one block."""
+    """The kept pairs; at any time at most `max_pairs` and one block."""
 
     def __init__(self, options: CountOptions, *, customers: bool) -> None:
         self.options = options
@@ -57,16 +57,15 @@ class KeptPairs:
         return sum(len(block.query) for block in self.blocks)
 
     def add(self, block: PairBlock) -> None:
-        """Keep what the options want of a block."""
+        """Add the pairs of a block that the options keep."""
         self.blocks.append(block.where(self._wanted(block)))
         most = self.options.max_pairs
         if most is not None and len(self) > most:
             times = np.concatenate([each.times for each in self.blocks])
-            place = len(times) - 1 - most
-            self.options = replace(
-                self.options, min_count=int(np.partition(times, place)[place]) + 1
-            )
-            self.blocks = [each.where(each.times >= self.options.min_count) for each in self.blocks]
+            first_dropped = len(times) - 1 - most
+            least = int(np.partition(times, first_dropped)[first_dropped]) + 1
+            self.options = replace(self.options, min_count=least)
+            self.blocks = [each.where(each.times >= least) for each in self.blocks]
 
     def _wanted(self, block: PairBlock) -> Mask:
         query, item, times, options = block.query, block.item, block.times, self.options
@@ -76,8 +75,7 @@ class KeptPairs:
         if options.share < 1:
             wanted &= pair_hash(query, item) < np.uint64(2**64 * options.share)
         if options.touching is not None:
-            touched = np.isin(query, options.touching) | np.isin(item, options.touching)
-            wanted &= touched
+            wanted &= np.isin(query, options.touching) | np.isin(item, options.touching)
         if options.limit is not None:
             wanted[wanted] = options.limit.passes(query[wanted], item[wanted], times[wanted])
         return wanted
@@ -86,23 +84,21 @@ class KeptPairs:
         """The pairs by column, sorted by query, then item; the blocks are released."""
         if self.options.max_pairs is not None and self.options.min_count > 1:
             log.info("pairs with a count below %d are dropped", self.options.min_count)
-        whole = PairBlock(*map(np.concatenate, zip(*self.blocks, strict=True)))
+        pairs = PairBlock(*map(np.concatenate, zip(*self.blocks, strict=True)))
         self.blocks.clear()
-        sorted_block = whole.where(_order(whole, items))
-        columns: dict[str, Column] = {"query": sorted_block.query, "item": sorted_block.item}
-        columns["count"] = sorted_block.times
+        pairs = pairs.where(_sorted_positions(pairs, items))
+        columns = {"query": pairs.query, "item": pairs.item, "count": pairs.times}
         if self.has_order:
-            columns["reverse" if self.options.directed else "forward"] = sorted_block.ordered
+            columns["reverse" if self.options.directed else "forward"] = pairs.ordered
         if self.has_customers:
-            columns["customers"] = sorted_block.customers
+            columns["customers"] = pairs.customers
         return columns
 
 
-def _order(block: PairBlock, items: int) -> Column:
-    """The positions of the pairs, sorted by query, then item."""
-    order = np.arange(len(block.query), dtype=np.int32 if len(block.query) < 2**31 else np.int64)
+def _sorted_positions(pairs: PairBlock, items: int) -> Column:
+    order = np.arange(len(pairs.query), dtype=np.int32 if len(pairs.query) < 2**31 else np.int64)
     cursor = np.zeros(items + 1, dtype=np.int64)
-    order_of_pairs(block.query, block.item, np.empty_like(order), order, cursor)
+    order_of_pairs(pairs.query, pairs.item, np.empty_like(order), order, cursor)
     return order
 
 

@@ -1,8 +1,8 @@
-"""The lines laid out for the compiled counter: one row per item.
+"""The layout of the lines for the compiled counter: one row per item.
 
-Items are relabelled by popularity: rank 0 is bought most. A posting is a line seen from its item: the lines of rank r
-are the postings bounds[r]:bounds[r + 1], in basket order.
-m: items bought at all; L: lines of the counted baskets; B: counted baskets.
+Items are relabelled by popularity: rank 0 is bought most. A posting is a line seen from its item:
+the lines of rank r are the postings bounds[r]:bounds[r + 1], in basket order.
+m: bought items; L: lines of the counted baskets; B: counted baskets.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from neatrec.cooccurrence.count_input import CountInput, removal_codes
 from neatrec.data.counts import Int32, Int64
 
 BLOCK = 1 << 19
-"""Unordered pairs that a block holds at most, where one row does not make more."""
+"""Largest number of unordered pairs of a block, unless a single row makes more."""
 
 MAX_32_BIT_LINES = 2**32
-"""Up to here 32 bits hold the place of a line: half the memory of 64."""
+"""With fewer lines a position takes 32 bits: half the memory of 64."""
 
 ALL, ALL_ORDERED, WINDOW, CUSTOMERS, WINDOW_CUSTOMERS = 0, 1, 2, 3, 4
 """The ways to count a row."""
@@ -38,7 +38,7 @@ class Band(NamedTuple):
 
 
 class BasketLines(NamedTuple):
-    """Basket b is items[start[b]:stop[b]]; customer: of each basket, empty where users are not known."""
+    """Basket b is items[start[b]:stop[b]]; customer of each basket, empty without users."""
 
     items: Int32
     start: Int64
@@ -47,14 +47,14 @@ class BasketLines(NamedTuple):
 
 
 class RowLayout(NamedTuple):
-    """What the compiled counter reads."""
+    """The input of the compiled counter."""
 
     way: int
     directed: bool
     ordered: bool
-    """Counters hold both directions apart."""
+    """Whether counters separate the directions."""
     once: bool
-    """A pair counts at most once per customer."""
+    """Whether a pair counts at most once per customer."""
     bounds: Int64
     posting: npt.NDArray[Any]
     line_rank: Int32
@@ -71,35 +71,35 @@ class RowCounters(NamedTuple):
     """One thread's counters; they come in and go out clean."""
 
     counter: Int64
-    """Shape (m,): c_rj + 2³² c_jr of partner j; not `ordered`: all of them in c_rj."""
+    """Shape (m,): c_rj + 2³² c_jr of partner j; c_rj has both directions if not `ordered`."""
     touched: Int32
-    """The partners met, shape (m + 1,)."""
+    """The partners of the row, shape (m + 1,)."""
     counts: Int64
     """Their counts, shape (m + 1,)."""
     by_customer: Int64
     """Shape (m, 4): counter, customers packed alike, last customer of each direction."""
     customers: Int64
-    """Customers of the partners met, shape (m + 1,)."""
+    """Customers of the partners, shape (m + 1,)."""
 
 
 @dataclass(frozen=True, eq=False)
 class ItemRows:
-    """The layout, and how much work each row is."""
+    """The layout, and the amount of work of each row."""
 
     layout: RowLayout
     visits: Int64
     """Line pairs that each row looks at."""
     customers_known: bool
     counted: range
-    """The rows that are counted: all, or those of a band."""
+    """The rows to count: all, or those of a band."""
 
     @cached_property
     def max_pairs(self) -> Int64:
-        """A bound of the unordered pairs of each row: partners have a lower rank, or are the item itself."""
+        """A bound of the unordered pairs of each row: its partners have a lower or equal rank."""
         return np.minimum(self.visits, np.arange(1, len(self.visits) + 1))
 
     def blocks(self) -> list[tuple[int, int]]:
-        """The rows that are counted, cut into runs of about one block, the same for any number of threads."""
+        """The rows to count in runs of about one block, the same for any number of threads."""
         cost = np.cumsum(np.maximum(self.max_pairs, self.visits // 8)[: self.counted.stop])
         cuts = [self.counted.start]
         while cuts[-1] < len(cost):
@@ -108,6 +108,7 @@ class ItemRows:
         return list(pairwise(cuts))
 
     def counters(self) -> RowCounters:
+        """Clean counters for one thread."""
         m = len(self.layout.code)
         with_customers = m if len(self.layout.customer) else 0
         by_customer = np.zeros((with_customers, 4), dtype=np.int64)
@@ -122,13 +123,13 @@ class ItemRows:
 
 
 def basket_lines(source: CountInput, part: slice = slice(None)) -> BasketLines:
-    """The lines of some of the baskets, as the compiled loops take them."""
+    """The lines of some baskets for the compiled loops."""
     customer = np.empty(0, dtype=np.int32) if source.customers is None else source.customers[part]
     return BasketLines(source.items, source.start[part], source.stop[part], customer)
 
 
 def make_rows(source: CountInput, band: Band | None = None) -> ItemRows:
-    """The lines by item and by basket, in two passes of counting sort: a line costs the same in any basket."""
+    """Sort the lines by item and by basket: two counting sorts, a constant cost per line."""
     apart = source.customers is not None and not source.customers_are_counts
     if apart:
         source = source.by_customer()
@@ -142,12 +143,10 @@ def make_rows(source: CountInput, band: Band | None = None) -> ItemRows:
     customer = np.empty(n if apart else 0, dtype=np.int32)
     place_type = np.uint32 if n < MAX_32_BIT_LINES else np.int64
     ordered = c.directed or c.forward
-    # they stand in `line`, and `line_rank` is not needed
+    # with positions the ranks are in `line`, and `line_rank` is empty
     positions = source.all_pairs and (apart or ordered)
-    line_rank, line = (
-        np.empty(0 if positions else n, dtype=np.int32),
-        np.empty(n if positions else 0, dtype=np.int64),
-    )
+    line_rank = np.empty(0 if positions else n, dtype=np.int32)
+    line = np.empty(n if positions else 0, dtype=np.int64)
     if source.all_pairs:  # baskets sorted by rank
         way = CUSTOMERS if apart else ALL_ORDERED if ordered else ALL
         posting = np.empty((n, 2), dtype=place_type)
@@ -178,12 +177,12 @@ def make_rows(source: CountInput, band: Band | None = None) -> ItemRows:
 
 
 def by_popularity(counts: Int64) -> Int32:
-    """The items that were bought, most lines first: their rank is their row."""
+    """The bought items, most lines first: the rank of an item is its row."""
     return np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)].astype(np.int32)
 
 
 def rank_of(code: Int32, items: int) -> Int32:
-    """The place of each item in `code`, shape (items,); that of others is never looked at."""
+    """The position of each item in `code`, shape (items,); undefined for other items."""
     rank = np.zeros(items, dtype=np.int32)
     rank[code] = np.arange(len(code), dtype=np.int32)
     return rank
@@ -194,7 +193,7 @@ def _starts(sizes: Int64) -> Int64:
 
 
 class WindowPostings(NamedTuple):
-    """What `fill_window` writes."""
+    """The output of `fill_window`."""
 
     cursor: Int64
     posting: npt.NDArray[Any]
@@ -204,7 +203,7 @@ class WindowPostings(NamedTuple):
 
 
 AHEAD = 12
-"""How many postings ahead the counter prefetches: long enough to arrive, short enough to still be there."""
+"""Distance of the prefetches in postings: the lines arrive in time and are not evicted yet."""
 
 
 @compiled
@@ -218,7 +217,7 @@ def line_counts(lines, out):
 
 @compiled
 def has_repeats(lines, last_basket):
-    """Whether an item stands twice in one basket; last_basket: -1 for each item."""
+    """Whether a basket holds an item twice; last_basket: -1 for each item."""
     items, start, stop, _ = lines
     for b in range(len(start)):
         for k in range(start[b], stop[b]):
@@ -230,7 +229,7 @@ def has_repeats(lines, last_basket):
 
 @compiled
 def largest_pair_count(lines, squares):
-    """The largest sum over baskets of (lines of an item in the basket)², a bound of every pair count.
+    """The largest sum over baskets of (lines of an item)², a bound of every pair count.
 
     c_ij = Σ_b n_bi n_bj <= sqrt(Σ_b n_bi² Σ_b n_bj²); squares: zeros, shape (items, 2).
     """
@@ -247,9 +246,9 @@ def largest_pair_count(lines, squares):
 
 @compiled
 def margins_of_all_pairs(lines, removal, seen, either, second):
-    """either[i] += lines of another removal code in the basket of each line of i; second[i]: those before it.
+    """either[i] += lines of another removal code in the basket of each line of i.
 
-    seen: zeros, one for each removal code; second: empty where it is not wanted.
+    second[i]: those before the line, or empty where not wanted; seen: a zero per removal code.
     """
     items, start, stop, _ = lines
     for b in range(len(start)):
@@ -266,37 +265,11 @@ def margins_of_all_pairs(lines, removal, seen, either, second):
 
 
 @compiled
-def margins_of_window(lines, removal, window, seen, either, second):
-    """`margins_of_all_pairs` for lines at most `window` positions apart."""
-    items, start, stop, _ = lines
-    for b in range(len(start)):
-        s, e = start[b], stop[b]
-        for k in range(s, e):
-            if k - s > window:
-                seen[removal[items[k - window - 1]]] -= 1
-            c = removal[items[k]]
-            before = min(k - s, window) - seen[c]
-            either[items[k]] += before
-            if len(second):
-                second[items[k]] += before
-            seen[c] += 1
-        for k in range(max(s, e - 1 - window), e):
-            seen[removal[items[k]]] = 0
-        for k in range(e - 1, s - 1, -1):
-            if e - 1 - k > window:
-                seen[removal[items[k + window + 1]]] -= 1
-            c = removal[items[k]]
-            either[items[k]] += min(e - 1 - k, window) - seen[c]
-            seen[c] += 1
-        for k in range(s, min(e, s + 1 + window)):
-            seen[removal[items[k]]] = 0
-
-
-@compiled
 def fill_postings(lines, rank, cursor, posting, customer):
-    """posting[p] = (basket, position in the basket) of each line of each item, by rank, then in basket order.
+    """posting[p] = (basket, position in the basket) of each line, by rank, then in basket order.
 
-    posting: shape (L, 2); customer[p]: of the basket, or empty; cursor: where each rank begins; left at its end.
+    posting: shape (L, 2); customer[p]: that of the basket, or empty; cursor: the first posting of
+    each rank; moved to its end.
     """
     items, start, stop, customers = lines
     for b in range(len(start)):
@@ -313,9 +286,10 @@ def fill_postings(lines, rank, cursor, posting, customer):
 
 @compiled
 def fill_window(lines, rank, window, out):
-    """The lines in cart order, and posting[p] = (the line, its neighbours before it in the window, those behind it).
+    """The lines in cart order, and posting[p] = (line, neighbours before it, neighbours after it).
 
-    posting: shape (L, 3); visits: zeros, the neighbours of each row; the rest as in `fill_postings`.
+    posting: shape (L, 3); visits: zeros, receives the neighbours of each row; the rest as in
+    `fill_postings`.
     """
     items, start, stop, customers = lines
     cursor, posting, customer, line_rank, visits = out
@@ -339,10 +313,10 @@ def fill_window(lines, rank, window, out):
 
 @compiled
 def sort_baskets(bounds, places, posting, line_rank, line, visits):
-    """Lay the lines out basket by basket, each sorted by rank: those of lower rank come before a line.
+    """Lay out the lines basket by basket, each sorted by rank: lines of lower rank come first.
 
-    posting goes out as (where the basket starts, how many of its lines stand before this one). places: where each
-    basket starts and where its next line goes, shape (B, 2), both the same at first. Where positions are wanted
+    posting becomes (start of the basket, lines of the basket before this one). places: the start
+    of each basket and the position of its next line, shape (B, 2), equal at first. With positions
     line_rank is empty and line[k] = 2³² position + rank.
     """
     last = len(posting) - 1
@@ -368,7 +342,7 @@ def sort_baskets(bounds, places, posting, line_rank, line, visits):
 
 @compiled
 def order_of_pairs(query, item, by_item, order, cursor):
-    """order: the places of the pairs sorted by (query, item), by two counting sorts, the minor key first.
+    """order: the positions of the pairs sorted by (query, item), by two counting sorts.
 
     by_item: scratch of order's shape; cursor: zeros, shape (items + 1,).
     """

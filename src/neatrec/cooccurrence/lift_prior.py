@@ -1,4 +1,4 @@
-"""The prior of the lifts of all pairs over all baskets: one for labels and served evidence."""
+"""The prior of the lifts of all pairs over all baskets, for labels and served evidence."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from neatrec.statistics import (
 
 Floats = npt.NDArray[np.float64]
 LEAST_COUNT = 2
-"""The prior is fitted to the pairs counted at least so often, and to the number of the others."""
+"""The prior is fitted to the pairs with at least this count, and to the number of the others."""
 MOST_PAIRS = 10_000_000
-"""Where more pairs were seen, those whose hash is small enough stand for all."""
+"""With more pairs, a random sample of them (by hash) represents all."""
 
 log = logging.getLogger(__name__)
 
 
 def lift_prior(pairs: Counts, book: CountBook, kind: str = "quasi") -> LiftPrior | None:
-    """The prior of the lift over all baskets, with what their halves say about it; None with too few pairs.
+    """Fit the prior of the lift, checked on halves of the baskets; None with too few pairs.
 
-    `pairs`: of all baskets of `book`, among them all that were counted twice; `kind`: what E is made of, see
-    `fit_expected`.
+    `pairs` come from all baskets of `book` and include all pairs with a count of at least two;
+    `kind` of expected counts: see `fit_expected`.
     """
     repeated = _Repeated(_sample(pairs), kind)
     totals, directed = pairs.margins, pairs.options.directed
@@ -62,7 +62,7 @@ def lift_prior(pairs: Counts, book: CountBook, kind: str = "quasi") -> LiftPrior
 
 @dataclass(frozen=True, eq=False)
 class _Repeated:
-    """The pairs the prior is fitted to."""
+    """The pairs that the prior is fitted to."""
 
     pairs: Counts
     kind: str
@@ -85,29 +85,29 @@ class _Repeated:
         return HalfCounts(times, others, sample.expected * together, share)
 
     def _counts_in(self, book: CountBook, part: str) -> tuple[Floats, Margins]:
-        """How often a part of the baskets holds the pairs, and the margins there."""
+        """The counts of the pairs in a part of the baskets, and the margins there."""
         options = replace(self.pairs.options, min_count=1, share=1.0)
-        found = book.count(part, replace(options, only=self.pairs.arrays()))
-        times = found.values("count", self.pairs.query, self.pairs.item)
-        return times.astype(np.float64), found.margins
+        counts = book.count(part, replace(options, only=self.pairs.arrays()))
+        times = counts.values("count", self.pairs.query, self.pairs.item)
+        return times.astype(np.float64), counts.margins
 
 
 def coverage_words(coverage: float) -> str:
-    """What is said where the prior does not describe the data.
+    """The sentence for a prior that does not describe the data.
 
-    >>> coverage_words(0.84)
-    'Lift intervals are widened: 84 % instead of 95 % of those from one half of the baskets hold in the other half.'
+    >>> coverage_words(0.84)[:60]
+    'Lift intervals are widened: 84 % instead of 95 % of those fr'
     """
     return (
-        f"Lift intervals are widened: {100 * coverage:.0f} % instead of 95 % of those from one half of the baskets "
-        "hold in the other half."
+        f"Lift intervals are widened: {100 * coverage:.0f} % instead of 95 % of those from one "
+        "half of the baskets hold in the other half."
     )
 
 
 def _sample(pairs: Counts) -> Counts:
-    """The pairs that the prior is fitted to; the same in every count of the same items."""
+    """The pairs that the prior is fitted to; the same ones in every count of the same items."""
     kept = pairs.count >= LEAST_COUNT
-    seen = pairs.margins.pairs
-    if seen > MOST_PAIRS:
-        kept &= pair_hash(pairs.query, pairs.item) < np.uint64(2**64 * (MOST_PAIRS / seen))
+    total = pairs.margins.pairs
+    if total > MOST_PAIRS:
+        kept &= pair_hash(pairs.query, pairs.item) < np.uint64(2**64 * (MOST_PAIRS / total))
     return pairs.where(kept)

@@ -1,4 +1,4 @@
-"""The memory engine: compiled counting of what fits. Memory grows with lines, and with the pairs that are kept."""
+"""The memory engine: compiled counting. Memory grows with the lines and the kept pairs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 def count_in_memory(
     source: CountInput, totals: Margins | None, threads: int
 ) -> tuple[KeptPairs, Margins]:
-    """The kept pairs, and the margins of all pairs."""
+    """Count the kept pairs, and the margins of all pairs."""
     refuse_overflow(source)
     rows = make_rows(source)
     if totals is None:
@@ -41,7 +41,7 @@ def count_in_memory(
 
 
 def count_kept(rows: ItemRows, options: CountOptions, threads: int) -> tuple[KeptPairs, int]:
-    """The pairs of the rows that the options keep, and how many pairs there are."""
+    """The pairs of the rows that the options keep, and the number of all pairs."""
     kept, pairs = KeptPairs(options, customers=rows.customers_known), 0
     for block, seen in _in_order(
         rows.blocks(), lambda task, c: _count_block(rows, task, options, c), rows, threads
@@ -52,7 +52,7 @@ def count_kept(rows: ItemRows, options: CountOptions, threads: int) -> tuple[Kep
 
 
 def margins_in_memory(source: CountInput, threads: int) -> Margins:
-    """The totals without the pairs, in time and memory of the lines; `once_per_customer` has to look at the pairs."""
+    """Count the totals without keeping pairs."""
     refuse_overflow(source)
     return _margins(source, make_rows(source) if source.margins_need_pairs else None, threads)
 
@@ -66,18 +66,14 @@ def _margins(source: CountInput, rows: ItemRows | None, threads: int) -> Margins
 
 
 def margins_of_lines(source: CountInput, threads: int) -> tuple[Int64, Int64]:
-    """Records of each item in either position, and in the second."""
+    """Records of each item in either position, and in the second, where all pairs count."""
     removal = removal_codes(source.category)
 
     def some_baskets(part: slice) -> npt.NDArray[np.int64]:
         either, second = totals = np.zeros((2, len(source.category)), dtype=np.int64)
         second = second if source.counting.directed else second[:0]
         seen = np.zeros(int(removal.max(initial=0)) + 1, dtype=np.int32)
-        lines = basket_lines(source, part)
-        if source.all_pairs:
-            layout.margins_of_all_pairs(lines, removal, seen, either, second)
-        else:
-            layout.margins_of_window(lines, removal, source.window, seen, either, second)
+        layout.margins_of_all_pairs(basket_lines(source, part), removal, seen, either, second)
         return totals
 
     cuts = np.linspace(0, len(source.start), threads + 1).astype(int)
@@ -104,7 +100,7 @@ def margins_of_pairs(rows: ItemRows, items: int, threads: int) -> tuple[Int64, I
 def _count_block(
     rows: ItemRows, task: tuple[int, int], options: CountOptions, counters: RowCounters
 ) -> tuple[PairBlock, int]:
-    """The pairs of some rows that count often enough, and how many pairs there are."""
+    """The pairs of some rows that occur often enough, and the number of all pairs."""
     most = int(rows.max_pairs[slice(*task)].sum()) * (2 if options.directed else 1)
     block = PairBlock.empty(most, ordered=rows.layout.ordered, customers=rows.customers_known)
     written, pairs = count_rows(*task, rows.layout, counters, options.min_count, block)
@@ -114,7 +110,7 @@ def _count_block(
 def _in_order(
     tasks: Sequence[Task], work: Callable[[Task, RowCounters], Result], rows: ItemRows, threads: int
 ) -> Iterator[Result]:
-    """The results in the order of the tasks, a few of them ahead: the caller sees one at a time, in its own thread."""
+    """Yield the results in the order of the tasks; a few are computed ahead by other threads."""
     if threads == 1:
         counters = rows.counters()
         yield from (work(task, counters) for task in tasks)
@@ -141,23 +137,19 @@ def _in_order(
 
 
 def refuse_overflow(source: CountInput) -> None:
+    """Refuse baskets in which a pair may have more records than a counter holds."""
     largest = _largest_count(source)
     if largest > MAX_COUNT:
         raise ResourceError(
             f"a pair may have up to {largest:,} records, more than can be counted ({MAX_COUNT:,})",
-            hint="Count a part of the baskets at a time, or leave out what stands in a basket thousands of times.",
+            hint="Count a part of the baskets at a time, or leave out items that occur thousands "
+            "of times in a basket.",
         )
 
 
 def _largest_count(source: CountInput) -> int:
-    """A bound of every pair's count: bounds get closer and dearer, until one is within `MAX_COUNT`."""
+    """A bound of every pair's count; the closer bound costs a pass over the lines."""
     if source.records <= MAX_COUNT:
         return source.records
-    lines, items = basket_lines(source), len(source.category)
-    counts = np.zeros(items, dtype=np.int64)
-    layout.line_counts(lines, counts)
-    # a line has at most 2 * window neighbours, and as many partners as its basket has lines
-    busiest = int(counts.max()) * min(2 * source.window, int(source.sizes.max()))
-    if busiest <= MAX_COUNT:
-        return busiest
-    return int(layout.largest_pair_count(lines, np.zeros((items, 2), dtype=np.int64)))
+    squares = np.zeros((len(source.category), 2), dtype=np.int64)
+    return int(layout.largest_pair_count(basket_lines(source), squares))

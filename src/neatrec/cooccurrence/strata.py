@@ -1,4 +1,4 @@
-"""Strata: baskets of about the same size, of one month, of one store. Differences between them are no evidence."""
+"""Strata: baskets of similar size, of one month or one store; their differences are no evidence."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Int64 = npt.NDArray[np.int64]
 
 SIZE, MONTH = BUILT_IN = ("basket_size", "month")
 FEW_BASKETS = 200
-"""A stratum with fewer baskets explains its own pairs away: what is bought together once in n baskets is expected there
+"""A smaller stratum explains its own pairs away: a pair bought once in n baskets is expected there
 1/n times for that reason alone."""
 RULED_OUT = "could not be ruled out as the reason of a pair."
 
 
 def parse_strata(names: Sequence[str] | None) -> tuple[str, ...] | None:
-    """The names of strata, each once; `size` is short for `basket_size`, `none` means no strata. None: the default.
+    """The names of strata, each once: `size` is `basket_size`, `none` no strata, None the default.
 
     >>> parse_strata(["size", "store", "store"]), parse_strata(["none"]), parse_strata(None)
     (('basket_size', 'store'), (), None)
@@ -46,7 +46,7 @@ def parse_strata(names: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def strata_words(strata: Sequence[str]) -> str:
-    """Within what the evidence of a table is measured, and what it therefore cannot rule out.
+    """Name the strata of the evidence, and the reasons that they cannot rule out.
 
     >>> strata_words(["month"])
     'Evidence is measured within month. Stores could not be ruled out as the reason of a pair.'
@@ -61,18 +61,18 @@ def strata_words(strata: Sequence[str]) -> str:
 
 
 def default_strata(baskets: Baskets) -> tuple[str, ...]:
-    """Basket size, month and store, as far as they are known; none where neither month nor store is.
+    """Basket size, month and store, as far as known; none if neither month nor store is known.
 
     A column whose values have too few baskets is left out.
     """
     known = [MONTH] if baskets.times is not None and len(baskets) else []
     known += _stores(baskets.attributes)[:1]
-    chosen = [name for name in ([SIZE, *known] if known else []) if _is_coarse(baskets, [name])]
-    return tuple(chosen) if set(chosen) - {SIZE} else ()
+    usable = tuple(name for name in known if _is_coarse(baskets, [name]))
+    return (SIZE, *usable) if usable and _is_coarse(baskets, [SIZE]) else usable
 
 
 def _stores(names: Iterable[str]) -> list[str]:
-    """Those of `names` that mean a store, in the order of STORES; a comma would part the name in a list of strata.
+    """The `names` that mean a store, in the order of STORES, without names that hold a comma.
 
     >>> _stores(["month", "Filiale", "Store ID"])
     ['Store ID', 'Filiale']
@@ -82,10 +82,10 @@ def _stores(names: Iterable[str]) -> list[str]:
 
 
 def strata_groups(baskets: Baskets, names: Sequence[str]) -> list[tuple[str, ...]]:
-    """The columns whose combinations are strata: each alone, and two together where their combinations have enough baskets.
+    """The groups of columns whose combinations are strata: single columns and large enough pairs.
 
-    The basket size stands alone: baskets of one size in one month would be strata so small that they explain their own
-    pairs away.
+    The basket size is never combined: strata of one size in one month would be so small that they
+    explain their own pairs away.
     """
     alone = [(name,) for name in names]
     for name in names:
@@ -101,15 +101,15 @@ def _is_coarse(baskets: Baskets, names: Sequence[str]) -> bool:
 
 def usable_strata(baskets: Baskets, names: Sequence[str] | None) -> tuple[str, ...]:
     """The strata to use; None: the default of the baskets."""
-    chosen = parse_strata(names)
-    return default_strata(baskets) if chosen is None else chosen
+    given = parse_strata(names)
+    return default_strata(baskets) if given is None else given
 
 
 def strata_of(baskets: Baskets, names: Sequence[str]) -> Int64:
-    """The stratum of each basket, 0 to the number of strata - 1: every combination of the named columns that occurs.
+    """The stratum of each basket: numbers from 0 for the combinations of the columns that occur.
 
-    `basket_size` means bands whose limits grow by the square root of two, `month` the calendar month (of a year) in
-    UTC; any other name is one of `baskets.attributes`.
+    `basket_size` means bands whose limits grow by the square root of two, `month` the calendar
+    month (of a year) in UTC; any other name is one of `baskets.attributes`.
     """
     cell = _combined(baskets, names)
     count = int(cell.max(initial=-1)) + 1
@@ -132,11 +132,11 @@ def _combined(baskets: Baskets, names: Sequence[str]) -> Int64:
 
 
 def stratum_column(baskets: Baskets, name: str) -> Int64:
-    """The code of each basket in one of the columns that strata are made of."""
+    """The code of each basket in a column of strata."""
     if name in baskets.attributes:
         codes = np.asarray(baskets.attributes[name].codes, dtype=np.int64)
         few = np.bincount(codes) < FEW_BASKETS
-        # rare values are one stratum together, unless there are only such
+        # rare values form one stratum, unless all values are rare
         return codes if few[codes].all() else np.where(few[codes], len(few), codes)
     if name == SIZE:
         bands: Int64 = np.floor(2 * np.log2(np.maximum(baskets.sizes, 1))).astype(np.int64)
@@ -165,7 +165,7 @@ def _months(baskets: Baskets) -> Int64:
 
 @dataclass(frozen=True, eq=False)
 class StratumMargins:
-    """Records with an item first and second, for each stratum and item seen in it: sorted by stratum, then item."""
+    """Records with an item first and second, by stratum and item, sorted."""
 
     stratum: Int64
     item: Int64
@@ -173,7 +173,7 @@ class StratumMargins:
     second: Int64
 
     def merged(self, new: Int64) -> StratumMargins:
-        """The margins of coarser strata: `new` has the new stratum of each old one."""
+        """The margins of coarser strata: `new` holds the new stratum of each old one."""
         items = int(self.item.max(initial=-1)) + 1
         key, place = np.unique(new[self.stratum] * items + self.item, return_inverse=True)
         first, second = (
@@ -187,52 +187,61 @@ class StratumMargins:
 def stratum_margins(baskets: Baskets, strata: Int64, counting: CountOptions) -> StratumMargins:
     """The margins of a count without window, split by the stratum of the basket.
 
-    A pair that counts once per customer belongs to the stratum of the customer's first basket with it: by time where
-    times are known, then by basket id. So the margins of the strata add up to those of the whole.
+    A pair that counts once per customer belongs to the stratum of the customer's first basket with
+    it: by time where known, then by basket id. The margins of the strata sum to those of the count.
     """
-    chosen = np.flatnonzero(baskets.sizes >= counting.min_basket)
-    customer = (
-        chosen if baskets.users is None or not counting.once_per_customer else baskets.users[chosen]
-    )
-    time = np.zeros(len(chosen)) if baskets.times is None else baskets.times[chosen]
-    order = np.lexsort((id_rank(baskets)[chosen], time, customer))
-    visits = baskets.select(chosen[order])
-    key = np.repeat(strata[chosen][order], visits.sizes) * len(baskets.catalog) + visits.items
+    selected = np.flatnonzero(baskets.sizes >= counting.min_basket)
+    by_customer = counting.once_per_customer and baskets.users is not None
+    customer = baskets.users[selected] if by_customer else selected  # type: ignore[index]
+    time = np.zeros(len(selected)) if baskets.times is None else baskets.times[selected]
+    order = np.lexsort((id_rank(baskets)[selected], time, customer))
+    visits = baskets.select(selected[order])
+    key = np.repeat(strata[selected][order], visits.sizes) * len(baskets.catalog) + visits.items
     seen, slot = np.unique(key, return_inverse=True)
     first, second = np.zeros(len(seen), np.int64), np.zeros(len(seen), np.int64)
     lines = _VisitLines(
-        visits.items, slot, visits.offsets, visits.basket_of_line, customer[order].astype(np.int64)
-    )
-    group, by_item = (
+        visits.items,
+        slot,
+        visits.offsets,
+        visits.basket_of_line,
+        customer[order].astype(np.int64),
         groups_of(counting.category_of(baskets.catalog)),
         np.argsort(visits.items, kind="stable"),
+        counting.once_per_customer,
+        counting.directed,
     )
-    _count_margins(
-        lines, group, by_item, (counting.once_per_customer, counting.directed), first, second
-    )
+    _count_margins(lines, first, second)
     stratum, item = np.divmod(seen, max(len(baskets.catalog), 1))
     return StratumMargins(stratum, item, first, second if counting.directed else first)
 
 
 class _VisitLines(NamedTuple):
-    """Lines by customer and visit: items, slot and basket have the shape (lines,), customer that of the baskets."""
+    """Lines by customer and visit; arrays of shape (lines,) unless stated."""
 
     items: npt.NDArray[np.int32]
     slot: Int64
+    """The cell of the margins that a line adds to."""
     offsets: Int64
+    """The first line of each basket, shape (baskets + 1,)."""
     basket: Int64
     customer: Int64
+    """Shape (baskets,)."""
+    group: Int64
+    """The category of each item, shape (items,)."""
+    by_item: Int64
+    """The lines of each item in the order of visits."""
+    once: bool
+    directed: bool
 
 
 @compiled
-def _count_margins(lines, group, by_item, options, first, second):
-    """Add each record to first[slot of its query's line] and, where directed, to second[slot of its item's line].
+def _count_margins(lines, first, second):
+    """Add each record to first[slot of its query] and, if directed, to second[slot of its item].
 
-    by_item lists the lines of each item in the order of visits; options: once per customer, directed. A query is
-    walked customer by customer, so one stamp for each item shows what the customer has had.
+    The lines of a query are visited customer by customer: one stamp per item marks the items that
+    the customer already has a record with.
     """
-    items, slot, offsets, basket, customer = lines
-    once, directed = options
+    items, slot, offsets, basket, customer, group, by_item, once, directed = lines
     had = np.zeros(len(group), np.int64)
     stamp = 0
     for k in range(len(by_item)):
@@ -251,7 +260,7 @@ def _count_margins(lines, group, by_item, options, first, second):
 
 
 def id_rank(baskets: Baskets) -> Int64:
-    """The place of each basket when they are sorted by id (as text), shape (baskets,)."""
+    """The rank of each basket by id (as text), shape (baskets,)."""
     rank = np.arange(len(baskets))
     ids = baskets.ids
     if len(ids) > 1 and not pc.all(pc.less_equal(ids[:-1], ids[1:])).as_py():

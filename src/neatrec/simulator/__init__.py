@@ -1,4 +1,4 @@
-"""A simulated supermarket whose right answer is known: readable names, planted complements, and traps.
+"""A simulated supermarket with readable names, planted complements and traps: its truth is known.
 
 >>> market = supermarket(baskets=500, items=100, seed=3)
 >>> market.baskets

@@ -1,4 +1,4 @@
-"""The catalogue of a simulated shop: its products, how many items of each, their names and variants."""
+"""The catalogue of a simulated shop: its products, their items, names, categories and variants."""
 
 from __future__ import annotations
 
@@ -15,14 +15,20 @@ import numpy.typing as npt
 from neatrec.data.catalog import Catalog, string_array
 
 PLAIN, STAPLE, DECEMBER_ONLY, ONE_STORE_ONLY, LARGE_BASKET = 0, 1, 2, 3, 4
-"""What can be special about an item: popular noise, or one of the three traps."""
+"""The kinds of items: ordinary ones, popular noise, and those of the three traps."""
 
 TRAPS = (DECEMBER_ONLY, ONE_STORE_ONLY, LARGE_BASKET)
+SHARE_WITH_VARIANTS = 0.15
+USUAL_ITEMS = 1_500
+"""A shop of this size has one item of each trap product; larger shops have more."""
+
+Codes = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Product:
-    """A kind of product, such as "Hot Dog Buns". Its items differ in brand, quality and size."""
+    """A product such as "Hot Dog Buns". Its items differ in brand, quality and size."""
 
     name: str
     department: int
@@ -42,23 +48,35 @@ class ProductTable:
     aisles: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Assortment:
+    """The items of a shop: the product of each, and its number among the items of that product."""
+
+    product: Codes
+    number: Codes
+
+    def of_product(self, product: int) -> Codes:
+        """Codes of the product's items, the best known first."""
+        codes = np.flatnonzero(self.product == product)
+        return codes[np.argsort(self.number[codes])].astype(np.int32)
+
+
 @cache
 def words() -> dict[str, Any]:
-    """Names of departments, aisles, products and brands, and which products go together: `words.toml`."""
-    return tomllib.loads(
-        files("neatrec.simulator").joinpath("words.toml").read_text(encoding="utf-8")
-    )
+    """Names of departments, aisles, products and brands, and the complements: `words.toml`."""
+    text = files("neatrec.simulator").joinpath("words.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
 
 
 def kind_of(name: str) -> int:
-    """The special role of a product; the traps have products of their own."""
-    roles = {
+    """The kind of a product; no product is in two traps."""
+    kinds = {
         "december": DECEMBER_ONLY,
         "one_store": ONE_STORE_ONLY,
         "stock_up": LARGE_BASKET,
         "staples": STAPLE,
     }
-    return next((kind for role, kind in roles.items() if name in words()[role]), PLAIN)
+    return next((kind for role, kind in kinds.items() if name in words()[role]), PLAIN)
 
 
 @cache
@@ -86,6 +104,12 @@ def product_table() -> ProductTable:
 
 
 @cache
+def product_kinds() -> npt.NDArray[np.int8]:
+    """The kind of each product, shape (products,)."""
+    return np.array([product.kind for product in product_table().products], dtype=np.int8)
+
+
+@cache
 def complementary_products() -> tuple[tuple[str, str], ...]:
     """Directed pairs of product names: the first brings the second."""
     pairs: list[tuple[str, str]] = []
@@ -95,68 +119,39 @@ def complementary_products() -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
-PARTNERS = 5
-"""Products that go with a product, for each pair of `complementary_products`, in each half of a year with a change."""
-
-
-def changing_products(half: int) -> tuple[tuple[str, str], ...]:
-    """`complementary_products` of the first (0) or second half (1) of a year with a change.
-
-    Each product goes with several others of other aisles, and with none of them in both halves.
-    """
-    pairs, aisle = (
-        complementary_products(),
-        {product.name: product.aisle for product in product_table().products},
-    )
-    found: dict[tuple[str, str], int] = {}
-    for turn in range(2 * PARTNERS):
-        for number, (first, _) in enumerate(pairs):
-            second = pairs[(number + turn * len(pairs) // (2 * PARTNERS)) % len(pairs)][1]
-            if aisle[first] != aisle[second]:
-                found.setdefault((first, second), turn % 2)
-    return tuple(pair for pair, when in found.items() if when == half)
+def coarse_departments() -> list[int]:
+    """The department of each product if all products that go together share one."""
+    products = product_table().products
+    together = {product.name: [product.name] for product in products}
+    for first, second in complementary_products():
+        one, other = together[first], together[second]
+        if one is not other:
+            one += other
+            together.update(dict.fromkeys(other, one))
+    department = {product.name: product.department for product in products}
+    return [department[together[product.name][0]] for product in products]
 
 
 def products_by_priority() -> list[int]:
-    """Numbers of all products, ordered so that any beginning of the list holds some of each role.
+    """Numbers of all products; any beginning of the list holds products of each kind.
 
-    A shop with fewer items than there are products takes a beginning of it, and still has complements and traps.
+    A shop with fewer items than products takes a beginning: it has complements and traps too.
     """
     products = product_table().products
     planted = list(dict.fromkeys(name for pair in complementary_products() for name in pair))
-    place = {name: number for number, name in enumerate(planted)}
-    roles: dict[tuple[int, bool], list[int]] = {}
+    rank = {name: number for number, name in enumerate(planted)}
+    kinds: dict[tuple[int, bool], list[int]] = {}
     for number, product in enumerate(products):
-        roles.setdefault((product.kind, product.name in place), []).append(number)
+        kinds.setdefault((product.kind, product.name in rank), []).append(number)
     share: dict[int, float] = {}
-    for members in roles.values():
-        members.sort(key=lambda number: place.get(products[number].name, number))
-        share |= {
-            number: (position + 0.5) / len(members) for position, number in enumerate(members)
-        }
+    for members in kinds.values():
+        members.sort(key=lambda number: rank.get(products[number].name, number))
+        share |= {number: (n + 0.5) / len(members) for n, number in enumerate(members)}
     return sorted(share, key=lambda number: (share[number], number))
 
 
-SHARE_WITH_VARIANTS = 0.15
-USUAL_ITEMS = 1_500
-"""A shop of this size has one item of each trap product; larger shops have more."""
-
-
-@dataclass(frozen=True)
-class Assortment:
-    """The items of a shop by code: which product each one is, and its number among the items of that product."""
-
-    product: npt.NDArray[np.int32]
-    number: npt.NDArray[np.int32]
-
-    def of_product(self, product: int) -> npt.NDArray[np.int32]:
-        """Codes of the product's items, the best known first."""
-        codes = np.flatnonzero(self.product == product)
-        return codes[np.argsort(self.number[codes])].astype(np.int32)
-
-
-def choose_assortment(items: int, rng: np.random.Generator) -> Assortment:
-    """`items` items, shared out over the products; codes are in random order, so that a small code means nothing."""
+def draw_assortment(items: int, rng: np.random.Generator) -> Assortment:
+    """`items` items of all products; codes are in random order, so that they carry no meaning."""
     counts = _items_per_product(items, rng)
     product = np.repeat(np.arange(len(counts)), counts)
     number = np.arange(items) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -171,7 +166,7 @@ def _items_per_product(items: int, rng: np.random.Generator) -> npt.NDArray[np.i
     counts[products_by_priority()[:items]] = 1
     if items <= len(products):
         return counts
-    traps = np.array([product.kind in TRAPS for product in products])
+    traps = np.isin(product_kinds(), TRAPS)
     counts[traps] = max(1, round((items / USUAL_ITEMS) ** 0.5))
     breadth[traps] = 0
     shares = breadth / breadth.sum() * max(0, items - counts.sum())
@@ -181,21 +176,25 @@ def _items_per_product(items: int, rng: np.random.Generator) -> npt.NDArray[np.i
     return counts
 
 
-def make_catalog(chosen: Assortment, rng: np.random.Generator) -> Catalog:
-    """The catalogue with readable names, departments and aisles, and variants of some items."""
+def make_catalog(assortment: Assortment, rng: np.random.Generator, *, coarse: bool) -> Catalog:
+    """The catalogue with readable names, categories, and variants of some items.
+
+    `coarse`: one level of departments, in which each item shares one with its complements.
+    """
     table = product_table()
-    items = len(chosen.product)
+    items = len(assortment.product)
     ids = [str(10 ** len(str(items)) + code) for code in range(items)]
-    codes, variants = _variants(chosen, ids, rng)
-    paths = np.array(
-        [(product.department, product.aisle) for product in table.products], dtype=np.int32
-    )
+    codes, variants = _variants(assortment, ids, rng)
+    paths = [(product.department, product.aisle) for product in table.products]
+    levels, names = ("department", "aisle"), (table.departments, table.aisles)
+    if coarse:
+        paths, levels, names = [(d,) for d in coarse_departments()], levels[:1], names[:1]
     return Catalog(
         string_array(ids),
-        string_array(_names(chosen, rng)),
-        levels=("department", "aisle"),
-        categories=paths[chosen.product],
-        category_names=(table.departments, table.aisles),
+        string_array(_names(assortment, rng)),
+        levels=levels,
+        categories=np.array(paths, dtype=np.int32)[assortment.product],
+        category_names=names,
         variants=string_array(variants),
         variant_codes=codes,
     )
@@ -203,27 +202,24 @@ def make_catalog(chosen: Assortment, rng: np.random.Generator) -> Catalog:
 
 @cache
 def brands() -> tuple[str, ...]:
-    return tuple(
-        f"{first} {second}"
-        for first in words()["brand_first"]
-        for second in words()["brand_second"]
-    )
+    """All brand names."""
+    firsts, seconds = words()["brand_first"], words()["brand_second"]
+    return tuple(f"{first} {second}" for first in firsts for second in seconds)
 
 
-def _names(chosen: Assortment, rng: np.random.Generator) -> list[str]:
+def _names(assortment: Assortment, rng: np.random.Generator) -> list[str]:
     products = product_table().products
-    starts = rng.integers(0, len(brands()), len(products))
-    sizes = rng.integers(0, 4, len(chosen.product))
+    starts = rng.integers(0, len(brands()), len(products)).tolist()
+    sizes = rng.integers(0, 4, len(assortment.product)).tolist()
+    items = zip(assortment.product.tolist(), assortment.number.tolist(), sizes, strict=True)
     return [
-        item_name(products[product], number, int(starts[product]), size)
-        for product, number, size in zip(
-            chosen.product.tolist(), chosen.number.tolist(), sizes.tolist(), strict=True
-        )
+        item_name(products[product], number, starts[product], size)
+        for product, number, size in items
     ]
 
 
 def item_name(product: Product, number: int, start: int, size: int) -> str:
-    """The name of the product's item: no brand for the first, then brand and quality, never the same two twice.
+    """The name of an item; the first item of a product has no brand, and no name occurs twice.
 
     >>> from neatrec.simulator.catalog import product_table
     >>> buns = next(p for p in product_table().products if p.name == "Hot Dog Buns")
@@ -235,30 +231,23 @@ def item_name(product: Product, number: int, start: int, size: int) -> str:
     combinations = len(brands()) * len(product.qualities)
     place = (start * len(product.qualities) + number * _stride(combinations)) % combinations
     brand, quality = divmod(place, len(product.qualities))
-    return f"{brands()[brand]} {product.qualities[quality]} {product.name}, {product.sizes[size % len(product.sizes)]}"
+    size_name = product.sizes[size % len(product.sizes)]
+    return f"{brands()[brand]} {product.qualities[quality]} {product.name}, {size_name}"
 
 
 @cache
 def _stride(combinations: int) -> int:
     """A step that visits all combinations, with neighbours far apart."""
-    return next(
-        step
-        for step in range(int(combinations * 0.357), combinations)
-        if gcd(step, combinations) == 1
-    )
+    steps = range(int(combinations * 0.357), combinations)
+    return next(step for step in steps if gcd(step, combinations) == 1)
 
 
 def _variants(
-    chosen: Assortment, ids: list[str], rng: np.random.Generator
-) -> tuple[npt.NDArray[np.int32], list[str]]:
+    assortment: Assortment, ids: list[str], rng: np.random.Generator
+) -> tuple[Codes, list[str]]:
     """Ids of flavours and pack sizes that were folded into one item."""
-    plain = np.array([product.kind == PLAIN for product in product_table().products])[
-        chosen.product
-    ]
+    plain = product_kinds()[assortment.product] == PLAIN
     count = rng.integers(2, 5, len(ids)) * (plain & (rng.random(len(ids)) < SHARE_WITH_VARIANTS))
     codes = np.repeat(np.arange(len(ids), dtype=np.int32), count)
-    return codes, [
-        f"{item}-{k + 1}"
-        for item, times in zip(ids, count.tolist(), strict=True)
-        for k in range(times)
-    ]
+    numbered = zip(ids, count.tolist(), strict=True)
+    return codes, [f"{item}-{k + 1}" for item, times in numbered for k in range(times)]

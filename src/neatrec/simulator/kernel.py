@@ -1,7 +1,7 @@
 """The compiled simulation: households visit stores and fill their carts line by line.
 
-Every basket has a random stream of its own, keyed by seed and basket number, and so has every household: what a basket
-holds depends neither on the number of threads nor on the other baskets.
+Every basket has a random stream of its own, keyed by seed and basket number, and so has every
+household: the contents of a basket depend neither on the number of threads nor on other baskets.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_WAITING = 8
 
 
 class VisitTables(NamedTuple):
-    """What decides who visits which store for how many lines."""
+    """The numbers and distributions that visits are drawn from."""
 
     seed: Any
     baskets: int
@@ -46,7 +46,7 @@ class Visits(NamedTuple):
 
 
 class ItemDraws(NamedTuple):
-    """What decides which items a household takes: arrays by item, and complements by query."""
+    """The tables that items are drawn from: arrays by item, and complements by query."""
 
     kind: Any
     department: Any
@@ -60,7 +60,7 @@ class ItemDraws(NamedTuple):
 
 
 class Trips(NamedTuple):
-    """All visits of a simulation, with what decides where and when they take place."""
+    """All visits of a simulation, with their times and the store of the trap."""
 
     seed: Any
     offsets: Any
@@ -77,7 +77,7 @@ class Visit(NamedTuple):
     household: Any
     december: Any
     in_store: Any
-    """Whether it is the store that alone sells the items of the one-store trap."""
+    """Whether the store is the only one that sells the items of the one-store trap."""
     stock_up: Any
     """How readily stock-up items are taken."""
 
@@ -130,12 +130,8 @@ def position_in(table, value):
 @compiled
 def taste(seed, household, department):
     """How readily a household takes items of a department: 0.15, 0.45, 0.8 or 1."""
-    chosen = key(seed, TASTE_STREAM, household * 64 + department) >> np.uint64(62)
-    if chosen == 0:
-        return 0.15
-    if chosen == 1:
-        return 0.45
-    return 0.8 if chosen == 2 else 1.0
+    quarter = key(seed, TASTE_STREAM, household * 64 + department) >> np.uint64(62)
+    return (0.15, 0.45, 0.8, 1.0)[quarter]
 
 
 @compiled
@@ -147,7 +143,7 @@ def stocking_up(size):
 
 @compiled
 def draw_visits(tables, start, stop, visits):
-    """Who comes, where, and for how many lines: fills `visits` from start to stop."""
+    """Draw household, store and size of the baskets from start to stop into `visits`."""
     state = np.empty(1, dtype=np.uint64)
     own = np.empty(1, dtype=np.uint64)
     for basket in range(start, stop):
@@ -156,18 +152,14 @@ def draw_visits(tables, start, stop, visits):
         place = uniform(state)
         if uniform(state) < 0.5:
             place *= uniform(state)
-        household = (
-            np.int64(place * tables.households)
-            if tables.households < tables.baskets
-            else np.int64(basket)
-        )
+        household = np.int64(place * tables.households)
+        if tables.households >= tables.baskets:
+            household = np.int64(basket)
         own[0] = key(tables.seed, HOUSEHOLD_STREAM, household)
         home = position_in(tables.store_table, uniform(own))
-        store = (
-            home
-            if uniform(state) < AT_HOME_STORE
-            else position_in(tables.store_table, uniform(state))
-        )
+        store = home
+        if uniform(state) >= AT_HOME_STORE:
+            store = position_in(tables.store_table, uniform(state))
         # reflected at both ends, so that sizes over all baskets follow the table exactly
         place = abs(uniform(own) + SIZE_HABIT * (uniform(state) - 0.5))
         place = 2.0 - place if place > 1.0 else place
@@ -180,7 +172,8 @@ def draw_visits(tables, start, stop, visits):
 def draw_by_taste(state, visit, draws):
     """An item that this household takes on this visit; popular noise regardless of taste.
 
-    The first draw alone decides between noise and the rest: how much noise a basket holds says nothing of tastes.
+    The first draw alone decides between noise and the rest: the amount of noise in a basket is
+    independent of tastes.
     """
     item = draw_item(state, draws.alias_share, draws.alias_item)
     if draws.kind[item] == STAPLE:
@@ -204,7 +197,7 @@ def draw_by_taste(state, visit, draws):
 
 @compiled
 def draw_favourite(state, own, visit, draws):
-    """One of the household's favourites, the dearest most often; the same ones at every visit."""
+    """One of the household's favourites, the first most often; the same ones at every visit."""
     place = uniform(state)
     number = np.int64(FAVOURITES * place * place)
     own[0] = key(visit.seed, FAVOURITE_STREAM, visit.household * 64 + number)
@@ -213,7 +206,7 @@ def draw_favourite(state, own, visit, draws):
 
 @compiled
 def fits(state, item, cart, filled, group):
-    """Whether the item may join the cart: it is not there, and hardly ever when a substitute is."""
+    """Whether the item may join the cart: never twice, and hardly ever beside a substitute."""
     for line in range(filled):
         if cart[line] == item:
             return False
@@ -227,16 +220,12 @@ def fits(state, item, cart, filled, group):
 def delay(state):
     """Lines between an item and the complement it brings: 0 to 3, mostly none."""
     place = uniform(state)
-    if place < 0.5:
-        return 0
-    if place < 0.75:
-        return 1
-    return 2 if place < 0.9 else 3
+    return (place >= 0.5) + (place >= 0.75) + (place >= 0.9)
 
 
 @compiled
 def not_in_cart(cart, filled, kind):
-    """The first ordinary item that is not in the cart, for the rare basket that finds nothing else."""
+    """The first ordinary item outside the cart, for the rare basket that gets no other item."""
     for item in range(len(kind)):
         if kind[item] <= STAPLE:
             here = False
@@ -274,11 +263,11 @@ def brought_by(state, item, draws):
 
 @compiled
 def fill_carts(trips, start, stop, draws, items):
-    """Fills items (lines,) of the baskets from start to stop, in cart order.
+    """Fill `items` (lines,) of the baskets from start to stop, in cart order.
 
-    A line is, in this order: a complement that an earlier line brings and that is due; a favourite of the household; an
-    item by taste. Only lines of the last two kinds bring complements, each at most one, so that two complements of one
-    item have nothing to do with each other.
+    A line is, in this order: a complement that an earlier line brings and that is due; a favourite
+    of the household; an item by taste. Only lines of the last two kinds bring complements, each at
+    most one, so that two complements of one item are independent of each other.
     """
     state = np.empty(1, dtype=np.uint64)
     own = np.empty(1, dtype=np.uint64)
@@ -288,14 +277,9 @@ def fill_carts(trips, start, stop, draws, items):
         state[0] = key(trips.seed, BASKET_STREAM, 2 * basket + 1)
         size = trips.offsets[basket + 1] - trips.offsets[basket]
         cart = items[trips.offsets[basket] : trips.offsets[basket + 1]]
-        in_trap_store = trips.visits.store[basket] == trips.trap_store
-        visit = Visit(
-            trips.seed,
-            trips.visits.household[basket],
-            trips.is_december[basket],
-            in_trap_store,
-            stocking_up(size),
-        )
+        household, december = trips.visits.household[basket], trips.is_december[basket]
+        in_store = trips.visits.store[basket] == trips.trap_store
+        visit = Visit(trips.seed, household, december, in_store, stocking_up(size))
         filled, queue, tries = 0, 0, 0
         while filled < size:
             item = take_due(waiting, due, queue, filled)

@@ -1,8 +1,7 @@
-"""`supermarket(...)`: simulated baskets of one year, with the truth about what goes together."""
+"""`supermarket(...)`: simulated baskets of one year, with the truth about their complements."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,20 +12,21 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from neatrec.cooccurrence.engine import available_processors
 from neatrec.data.baskets import Attribute, Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.data.randomness import children, kernel_seed
 from neatrec.errors import must_be, must_be_one_of, require_whole
 from neatrec.simulator.catalog import (
     STAPLE,
-    Assortment,
-    choose_assortment,
+    Floats,
+    draw_assortment,
     make_catalog,
+    product_kinds,
     product_table,
 )
 from neatrec.simulator.kernel import ItemDraws, Trips, Visits, VisitTables, draw_visits, fill_carts
 from neatrec.simulator.planting import (
-    PlantedPairs,
     PlantedTruth,
     plant_complements,
     substitute_groups,
@@ -43,11 +43,44 @@ from neatrec.simulator.tables import (
 )
 
 VISITS = 8
-"""Mean baskets of a household, when the number of households is not given."""
+"""Mean baskets of a household, where the number of households is not given."""
+DAYS = 365
+FIRST_DAY_OF_DECEMBER = 334
+NEW_YEAR = np.datetime64("2025-01-01T00:00:00", "us").astype(np.int64)
+HOUR = 3_600_000_000
+OPENS, OPEN_HOURS = 7, 15
+LARGEST_BASKET = 100
+
+
+@dataclass(frozen=True)
+class SupermarketOptions:
+    """See `supermarket`."""
+
+    baskets: int = 30_000
+    items: int = 1_000
+    households: int | None = None
+    stores: int = 6
+    strength: float = 1.0
+    coarse: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require_whole("baskets", self.baskets, 1, 200_000_000)
+        require_whole("items", self.items, 60, 1_000_000)
+        if self.households is not None:
+            hint = "There cannot be more households than baskets."
+            require_whole("households", self.households, 1, self.baskets, hint=hint)
+        require_whole("stores", self.stores, 2, 1_000)
+        require_whole("seed", self.seed, 0, 2**63 - 1)
+        if self.coarse not in (0, 1):
+            raise must_be("coarse", "0 or 1", self.coarse)
+        strength, number = self.strength, isinstance(self.strength, int | float)
+        if isinstance(strength, bool) or not number or not 0 <= strength <= 2:
+            raise must_be("strength", "a number from 0 (nothing goes together) to 2", strength)
 
 
 def parse_supermarket_spec(spec: str) -> dict[str, Any]:
-    """The keyword arguments of `supermarket` that a SOURCE such as `supermarket:baskets=5000,seed=3` stands for.
+    """Read a SOURCE such as `supermarket:baskets=5000,seed=3` as arguments of `supermarket`.
 
     >>> parse_supermarket_spec("supermarket:baskets=5_000,items=800,seed=3")
     {'baskets': 5000, 'items': 800, 'seed': 3}
@@ -68,54 +101,15 @@ def parse_supermarket_spec(spec: str) -> dict[str, Any]:
         try:
             options[key] = int(value) if whole else float(value)
         except ValueError:
-            raise must_be(
-                f"supermarket:{key}", "a whole number" if whole else "a number", value
-            ) from None
+            wanted = "a whole number" if whole else "a number"
+            raise must_be(f"supermarket:{key}", wanted, value) from None
     SupermarketOptions(**options)
     return options
 
 
-@dataclass(frozen=True)
-class SupermarketOptions:
-    """See `supermarket`."""
-
-    baskets: int = 30_000
-    items: int = 1_000
-    households: int | None = None
-    stores: int = 6
-    strength: float = 1.0
-    changes: int = 0
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        require_whole("baskets", self.baskets, 1, 200_000_000)
-        require_whole("items", self.items, 60, 1_000_000)
-        if self.households is not None:
-            hint = "There cannot be more households than baskets."
-            require_whole("households", self.households, 1, self.baskets, hint=hint)
-        require_whole("stores", self.stores, 2, 1_000)
-        require_whole("seed", self.seed, 0, 2**63 - 1)
-        require_whole("changes", self.changes, 0, 1)
-        strength = self.strength
-        if (
-            isinstance(strength, bool)
-            or not isinstance(strength, int | float)
-            or not 0 <= strength <= 2
-        ):
-            raise must_be("strength", "a number from 0 (nothing goes together) to 2", strength)
-
-
-DAYS = 365
-FIRST_DAY_OF_DECEMBER = 334
-NEW_YEAR = np.datetime64("2025-01-01T00:00:00", "us").astype(np.int64)
-HOUR = 3_600_000_000
-OPENS, OPEN_HOURS = 7, 15
-LARGEST_BASKET = 100
-
-
 @dataclass(frozen=True, eq=False)
 class Supermarket:
-    """A year of shopping, and what is true about it."""
+    """A year of shopping, and the truth about it."""
 
     baskets: Baskets
     truth: PlantedTruth
@@ -127,13 +121,9 @@ class ShopLayout:
 
     seed: int
     catalog: Catalog
-    kind: npt.NDArray[np.int8]
-    group: npt.NDArray[np.int32]
-    planted: PlantedPairs
-    size_table: npt.NDArray[np.float64]
-    store_table: npt.NDArray[np.float64]
-    trap_store: int
-    alias: tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]
+    size_table: Floats
+    store_table: Floats
+    draws: ItemDraws
 
 
 def supermarket(
@@ -143,11 +133,11 @@ def supermarket(
     households: int | None = None,
     stores: int = SupermarketOptions.stores,
     strength: float = 1.0,
-    changes: int = 0,
+    coarse: bool = False,
     seed: int = 0,
     threads: int | None = None,
 ) -> Supermarket:
-    """Simulate one year of a supermarket, with the truth about what goes together.
+    """Simulate one year of a supermarket, with the truth about its complements.
 
     Parameters
     ----------
@@ -161,9 +151,9 @@ def supermarket(
         Number of stores.
     strength
         Factor on the strength of all complements; 0: nothing goes together.
-    changes
-        1: other items go together from the middle of the year on, and the truth is that of the
-        second half.
+    coarse
+        One level of coarse categories, in which an item and its complements share a category, in
+        place of departments and aisles. The baskets are the same.
     seed
         Seed; the same one gives the same bits for any number of threads.
     threads
@@ -175,69 +165,56 @@ def supermarket(
     >>> market.baskets
     <Baskets 1,000 baskets, 9,974 lines, 100 items, 124 users, in cart order>
     """
-    SupermarketOptions(baskets, items, households, stores, strength, changes, seed)
-    threads = _cores() if threads is None else require_whole("threads", threads)
+    options = SupermarketOptions(baskets, items, households, stores, strength, coarse, seed)
+    threads = available_processors() if threads is None else require_whole("threads", threads)
     households = max(1, baskets // VISITS) if households is None else households
-    shop, truth = _build_shop(items, stores, strength, seed, half=0 if changes else None)
-    source = f"supermarket:baskets={baskets},items={items},households={households},stores={stores},seed={seed}"
-    if strength != 1.0:
-        source += f",strength={strength:g}"
-    later = shop
-    if changes:
-        source += ",changes=1"
-        later, truth = _build_shop(items, stores, strength, seed, half=1)
-    return Supermarket(_simulate(shop, later, baskets, households, threads, source), truth)
+    shop, truth = _build_shop(options)
+    source = f"supermarket:baskets={baskets},items={items},households={households}"
+    source += f",stores={stores},seed={seed}"
+    source += f",strength={strength:g}" if strength != 1.0 else ""
+    source += ",coarse=1" if coarse else ""
+    return Supermarket(_simulate(shop, baskets, households, threads, source), truth)
 
 
-def _build_shop(
-    items: int, stores: int, strength: float, seed: int, *, half: int | None
-) -> tuple[ShopLayout, PlantedTruth]:
-    assortment, naming, selling, planting, kernel = children(seed, 5)
-    chosen = choose_assortment(items, assortment)
-    share = share_of_lines(chosen, selling)
-    planted = plant_complements(chosen, share, strength, planting, half=half)
-    kind = np.array([product.kind for product in product_table().products], dtype=np.int8)[
-        chosen.product
-    ]
+def _build_shop(options: SupermarketOptions) -> tuple[ShopLayout, PlantedTruth]:
+    items, stores = options.items, options.stores
+    drawing, naming, selling, planting, kernel = children(options.seed, 5)
+    assortment = draw_assortment(items, drawing)
+    share = share_of_lines(assortment, selling)
+    planted = plant_complements(assortment, share, options.strength, planting)
+    kind = product_kinds()[assortment.product]
     sizes, store_shares = basket_size_table(min(LARGEST_BASKET, items // 3)), store_table(stores)
-    trap_store = stores - 1
-    trap_share = float(store_shares[trap_store] - store_shares[trap_store - 1])
-    shop = ShopLayout(
-        seed=kernel_seed(kernel),
-        catalog=make_catalog(chosen, naming),
-        kind=kind,
-        group=substitute_groups(chosen, share),
-        planted=planted,
-        size_table=sizes,
-        store_table=store_shares,
-        trap_store=trap_store,
-        alias=alias_table(draw_weights(share, kind, planted, sizes, trap_share)),
+    group = substitute_groups(assortment, share)
+    catalog = make_catalog(assortment, naming, coarse=bool(options.coarse))
+    weights = draw_weights(share, kind, planted, sizes, float(store_shares[-1] - store_shares[-2]))
+    department = np.array([p.department for p in product_table().products], dtype=np.int32)
+    draws = ItemDraws(
+        kind,
+        department[assortment.product],
+        group,
+        *alias_table(weights),
+        *partners_by_query(planted, items),
     )
-    return shop, _truth(shop, chosen)
-
-
-def _truth(shop: ShopLayout, chosen: Assortment) -> PlantedTruth:
-    trap_query, trap_item, trap_kind = trap_pairs(chosen, shop.kind)
-    variants = shop.catalog.variant_codes
-    return PlantedTruth(
-        query=shop.planted.query,
-        item=shop.planted.item,
-        strength=shop.planted.strength,
-        substitutes=substitute_pairs(shop.group),
+    trap_query, trap_item, trap_kind = trap_pairs(assortment, kind)
+    truth = PlantedTruth(
+        query=planted.query,
+        item=planted.item,
+        strength=planted.strength,
+        substitutes=substitute_pairs(group),
         trap_query=trap_query,
         trap_item=trap_item,
         trap_kind=trap_kind,
-        noise=np.flatnonzero((shop.kind == STAPLE) & (chosen.number == 0)).astype(np.int32),
-        variant_items=np.unique(variants) if variants is not None else np.zeros(0, dtype=np.int32),
-        items=len(shop.catalog),
-        trap_store=_store_name(shop.trap_store),
+        noise=np.flatnonzero((kind == STAPLE) & (assortment.number == 0)).astype(np.int32),
+        variant_items=np.unique(np.asarray(catalog.variant_codes, dtype=np.int32)),
+        items=items,
+        trap_store=_store_name(stores - 1),
     )
+    return ShopLayout(kernel_seed(kernel), catalog, sizes, store_shares, draws), truth
 
 
 def _simulate(
-    shop: ShopLayout, later: ShopLayout, baskets: int, households: int, threads: int, source: str
+    shop: ShopLayout, baskets: int, households: int, threads: int, source: str
 ) -> Baskets:
-    """Baskets of `shop` in the first half of the year; of `later`, which has other complements, in the second."""
     visits = Visits(*(np.empty(baskets, dtype=np.int32) for _ in range(3)))
     tables = VisitTables(shop.seed, baskets, households, shop.size_table, shop.store_table)
     _in_parallel(lambda start, stop: draw_visits(tables, start, stop, visits), baskets, threads)
@@ -245,25 +222,11 @@ def _simulate(
     number = np.arange(baskets, dtype=np.int64)
     day = number * DAYS // baskets
     items = np.empty(offsets[-1], dtype=np.int32)
-    department = np.ascontiguousarray(shop.catalog.category_of("department"))
-    trips = Trips(shop.seed, offsets, visits, day >= FIRST_DAY_OF_DECEMBER, shop.trap_store)
-    draws = [
-        ItemDraws(
-            each.kind,
-            department,
-            each.group,
-            *each.alias,
-            *partners_by_query(each.planted, len(each.catalog)),
-        )
-        for each in (shop, later)
-    ]
-
-    def fill(start: int, stop: int) -> None:
-        middle = min(max(start, (baskets + 1) // 2), stop)
-        fill_carts(trips, start, middle, draws[0], items)
-        fill_carts(trips, middle, stop, draws[1], items)
-
-    _in_parallel(fill, baskets, threads)
+    stores = len(shop.store_table)
+    trips = Trips(shop.seed, offsets, visits, day >= FIRST_DAY_OF_DECEMBER, stores - 1)
+    _in_parallel(
+        lambda start, stop: fill_carts(trips, start, stop, shop.draws, items), baskets, threads
+    )
     users, user_codes = np.unique(visits.household, return_inverse=True)
     return Baskets(
         catalog=shop.catalog,
@@ -274,36 +237,27 @@ def _simulate(
         users=user_codes.astype(np.int32),
         user_ids=_numbered(users, households),
         times=_times(number, day, baskets),
-        attributes={
-            "store": Attribute(
-                visits.store, tuple(_store_name(k) for k in range(len(shop.store_table)))
-            )
-        },
+        attributes={"store": Attribute(visits.store, tuple(map(_store_name, range(stores))))},
         source=source,
     )
 
 
 def _numbered(number: npt.NDArray[Any], count: int) -> pa.LargeStringArray:
-    """Whole numbers of equal length as strings, so that they sort alike as numbers and as strings."""
+    """Whole numbers of equal length as strings: they sort alike as numbers and as strings."""
     return pc.cast(pa.array(number.astype(np.int64) + 10 ** len(str(count))), pa.large_string())
 
 
 def _times(
     number: npt.NDArray[np.int64], day: npt.NDArray[np.int64], baskets: int
 ) -> npt.NDArray[np.int64]:
-    """Later baskets have later times, within opening hours; microseconds since 1970."""
+    """Microseconds since 1970: later baskets have later times, within opening hours."""
     part_of_day = number * DAYS / baskets - day
-    return np.asarray(
-        NEW_YEAR + (day * 24 + OPENS) * HOUR + (part_of_day * OPEN_HOURS * HOUR).astype(np.int64)
-    )
+    within_day = (part_of_day * OPEN_HOURS * HOUR).astype(np.int64)
+    return np.asarray(NEW_YEAR + (day * 24 + OPENS) * HOUR + within_day)
 
 
 def _store_name(number: int) -> str:
     return f"Store {number + 1:02d}"
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _in_parallel(work: Callable[[int, int], None], count: int, threads: int) -> None:

@@ -1,4 +1,4 @@
-"""The tables that the kernel draws from: how much each item sells, how large baskets are, complements by query."""
+"""The tables that the kernel draws from: sales of items, basket sizes, complements by query."""
 
 from __future__ import annotations
 
@@ -14,27 +14,37 @@ from neatrec.simulator.catalog import (
     STAPLE,
     TRAPS,
     Assortment,
+    Codes,
+    Floats,
     Product,
+    product_kinds,
     product_table,
 )
 from neatrec.simulator.kernel import stocking_up
 from neatrec.simulator.planting import PlantedPairs
 
 TOP_SHARE = 0.0165
-"""Share of all lines drawn for the item that sells best, in shops of any size."""
+"""Share of all lines drawn for the best seller, in shops of any size."""
 TRAP_SHARE = 0.009
 """Share of all lines for the items of each trap together."""
 HEAD, FALL, BEND = 0.64, 4.25, 0.56
 FULL_RANGE = 50_000
 """Items of a shop whose popularity falls as in a real one."""
 SCALE, SHAPE = 10.84, 1.30
+"""Of the Weibull distribution of basket sizes."""
+MEAN_TASTE = (0.15 + 0.45 + 0.8 + 1.0) / 4
+DECEMBER_SHARE = 31 / 365
+ARRIVES = 0.8
+"""How often a complement that was brought fits into the cart."""
+
+Alias = tuple[npt.NDArray[np.int64], Codes]
 
 
-def popularity_curve(items: int) -> npt.NDArray[np.float64]:
-    """Shares of the lines by rank: (rank + shift)^-0.64 e^(-fall (rank / items)^0.56), shape (items,).
+def popularity_curve(items: int) -> Floats:
+    """Shares of the lines by rank: (rank + shift)^-0.64 e^(-fall (rank / items)^0.56), (items,).
 
-    A small catalogue falls less steeply, and its head is flattened by the shift: its best seller would be in every
-    basket otherwise.
+    A small catalogue falls less steeply, and the shift flattens its head: otherwise its best
+    seller would be in every basket.
     """
     rank = np.arange(1, items + 1)
     fall = FALL * min(1.0, np.log(items) / np.log(FULL_RANGE))
@@ -42,28 +52,25 @@ def popularity_curve(items: int) -> npt.NDArray[np.float64]:
     for _ in range(60):
         shift = (low + high) / 2
         weight = (rank + shift) ** -HEAD * np.exp(-fall * (rank / items) ** BEND)
-        share: npt.NDArray[np.float64] = weight / weight.sum()
+        share: Floats = weight / weight.sum()
         low, high = (shift, high) if share[0] > TOP_SHARE else (low, shift)
     return share
 
 
 def _head_start(product: Product) -> float:
-    """How much better than the rest a product is known: fresh food and favoured products sell most."""
-    fresh = {"produce": 1.1, "dairy eggs": 0.6}.get(
-        product_table().departments[product.department], 0.0
-    )
-    return fresh + 1.6 * product.favoured
+    """The appeal of a product in advance: fresh food and favoured products sell most."""
+    department = product_table().departments[product.department]
+    return {"produce": 1.1, "dairy eggs": 0.6}.get(department, 0.0) + 1.6 * product.favoured
 
 
-def share_of_lines(chosen: Assortment, rng: np.random.Generator) -> npt.NDArray[np.float64]:
-    """The share of all lines that each item is meant to have, shape (items,); sums to 1."""
+def share_of_lines(assortment: Assortment, rng: np.random.Generator) -> Floats:
+    """The intended share of each item in all lines, shape (items,); sums to 1."""
     products = product_table().products
-    kind = np.array([product.kind for product in products])[chosen.product]
-    known = rng.normal(0.0, 0.7, len(products)) + np.array(
-        [_head_start(product) for product in products]
-    )
-    appeal = known[chosen.product] - 0.9 * np.log1p(chosen.number) + rng.normal(0.0, 0.5, len(kind))
-    appeal[(kind == STAPLE) & (chosen.number == 0)] += 100
+    kind = product_kinds()[assortment.product]
+    known = rng.normal(0.0, 0.7, len(products)) + np.array([_head_start(p) for p in products])
+    appeal = known[assortment.product] - 0.9 * np.log1p(assortment.number)
+    appeal += rng.normal(0.0, 0.5, len(kind))
+    appeal[(kind == STAPLE) & (assortment.number == 0)] += 100
     appeal[np.isin(kind, TRAPS)] -= 100  # their share is set apart, below
     share = np.empty(len(kind))
     share[np.argsort(-appeal, kind="stable")] = popularity_curve(len(kind))
@@ -73,54 +80,44 @@ def share_of_lines(chosen: Assortment, rng: np.random.Generator) -> npt.NDArray[
     return np.asarray(share / share.sum())
 
 
-def basket_size_table(largest: int) -> npt.NDArray[np.float64]:
-    """P(size <= s) for s = 1 ... largest: a Weibull curve, cut off at `largest`, shape (largest,)."""
+def basket_size_table(largest: int) -> Floats:
+    """P(size <= s) for s = 1 ... largest: a truncated Weibull distribution, shape (largest,)."""
     size = np.arange(1, largest + 1)
     table = 1.0 - np.exp(-((size / SCALE) ** SHAPE))
     return np.asarray(table / table[-1])
 
 
-MEAN_TASTE = (0.15 + 0.45 + 0.8 + 1.0) / 4
-DECEMBER_SHARE = 31 / 365
-ARRIVES = 0.8
-"""How often a complement that was brought fits into the cart."""
-
-Alias = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]
-
-
 def draw_weights(
-    share: npt.NDArray[np.float64],
+    share: Floats,
     kind: npt.NDArray[np.int8],
     planted: PlantedPairs,
-    size_table: npt.NDArray[np.float64],
+    size_table: Floats,
     trap_store_share: float,
-) -> npt.NDArray[np.float64]:
-    """Weights to draw from so that, after all acceptance and with all complements, items sell as `share` says."""
-    brought = np.bincount(
-        planted.item, share[planted.query] * planted.strength * ARRIVES, minlength=len(share)
-    )
-    weight = share - brought
+) -> Floats:
+    """Weights of the draws that make items sell as `share` says, after refusals and complements."""
+    arrived = share[planted.query] * planted.strength * ARRIVES
+    weight = share - np.bincount(planted.item, arrived, minlength=len(share))
     accepted = np.ones(len(share))
     accepted[kind == PLAIN] = MEAN_TASTE
     accepted[kind == DECEMBER_ONLY] = DECEMBER_SHARE
     accepted[kind == ONE_STORE_ONLY] = trap_store_share
     accepted[kind == LARGE_BASKET] = _accepted_over_sizes(size_table)
     weight = weight / accepted
-    # noise is decided on by the first draw, which is never repeated: its part of that draw is its share
+    # the first draw, which is never repeated, decides on noise: its share there is its share
     noise = kind == STAPLE
     if noise.any() and not noise.all():
         weight[noise] *= weight[~noise].sum() / (1 - share[noise].sum())
     return np.asarray(weight)
 
 
-def _accepted_over_sizes(size_table: npt.NDArray[np.float64]) -> float:
+def _accepted_over_sizes(size_table: Floats) -> float:
     size = np.arange(1, len(size_table) + 1)
     lines = np.diff(size_table, prepend=0.0) * size
     return float(lines @ [stocking_up(each) for each in size.tolist()] / lines.sum())
 
 
-def alias_table(weight: npt.NDArray[np.float64]) -> Alias:
-    """Vose's alias table: item i keeps its place with probability share[i] / 2^32, else alias[i] has it."""
+def alias_table(weight: Floats) -> Alias:
+    """Vose's alias table: item i stays with probability share[i] / 2^32, else it is alias[i]."""
     share = weight / weight.sum() * len(weight)
     alias = fill_alias(share)
     return np.round(share * 2**32).astype(np.int64), alias.astype(np.int32)
@@ -128,15 +125,14 @@ def alias_table(weight: npt.NDArray[np.float64]) -> Alias:
 
 def partners_by_query(
     planted: PlantedPairs, items: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+) -> tuple[npt.NDArray[np.int64], Codes, Floats]:
     """Offsets (items + 1,), partners and their cumulative strengths within each query (pairs,)."""
     offsets = np.searchsorted(planted.query, np.arange(items + 1)).astype(np.int64)
     total = np.concatenate([[0.0], np.cumsum(planted.strength)])
     return offsets, planted.item, total[1:] - total[offsets[planted.query]]
 
 
-def store_table(stores: int) -> npt.NDArray[np.float64]:
+def store_table(stores: int) -> Floats:
     """Cumulative shares of the stores, the largest first, shape (stores,)."""
-    share = 1.0 / (np.arange(stores) + 3)
-    total = np.cumsum(share)
+    total = np.cumsum(1.0 / (np.arange(stores) + 3))
     return np.asarray(total / total[-1])

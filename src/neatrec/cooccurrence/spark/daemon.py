@@ -1,6 +1,6 @@
-"""The daemon of Spark's Python workers (`spark.python.daemon.module`): it loads the compiled counter once.
+"""The daemon of Spark's Python workers (`spark.python.daemon.module`): loads the counter once.
 
-Workers are forked from it. Without it each of them would import neatrec and load the compiled code by itself.
+Workers are forked from it, and need not import neatrec and the compiled code by themselves.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from neatrec.data.baskets import Baskets
 
 
 def load_counter() -> None:
-    """Count some baskets in each way that needs other compiled code."""
+    """Count some baskets in each way that has its own compiled code."""
     for users in (None, ["u", "u"]):
-        few = Baskets.from_lists([["a", "b"], ["b", "a"]], users=users)
+        baskets = Baskets.from_lists([["a", "b"], ["b", "a"]], users=users)
         for directed in (False, True):
-            count(few, CountOptions(directed=directed), Engine(threads=1))
+            count(baskets, CountOptions(directed=directed), Engine(threads=1))
 
 
 if __name__ == "__main__":

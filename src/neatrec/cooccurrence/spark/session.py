@@ -1,4 +1,4 @@
-"""The Spark session, found or made, and its errors in one sentence each."""
+"""The Spark session, active or new, and its errors in one sentence each."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from neatrec.memory import available_memory
 from neatrec.text import printable
 
 JAVA = 17
-"""The oldest Java that runs every Spark we take."""
+"""The oldest Java that runs all supported versions of Spark."""
 JAVA_END = 10.0
-"""Seconds that Java may take to end after its connections."""
+"""Seconds that Java may take to end after a lost connection."""
 MASTER_TIMEOUT = 5.0
 """Seconds to wait for a master to answer."""
 ONE_DAY = 24 * 3600
-"""Seconds that the parts of a Spark on this machine wait for each other: where all are in one process tree a slow
-answer means a busy machine, never a lost one."""
+"""Seconds that the processes of a local Spark wait for each other: a slow answer means a busy
+machine, never a lost one."""
 HEAP_SHARE = 0.25
-"""Of the available memory, for Java here: Python workers need the rest. Spark's own default is 1 GiB."""
+"""Share of the available memory for Java: Python workers need the rest. Spark's default: 1 GiB."""
 LEAST_HEAP = 1 << 30
 GET_JAVA = f"Install it (Debian, Ubuntu: apt install openjdk-{JAVA}-jre-headless) or set JAVA_HOME."
 
@@ -37,9 +37,9 @@ log = logging.getLogger(__name__)
 
 
 def connect(master: str | None = None, *, threads: int | None = None) -> Any:
-    """The session of this process: the one that is active, else a new one at `master`.
+    """The active session of this process, else a new one at `master`.
 
-    `master` is a Spark URL; default: the environment's SPARK_MASTER, else this machine. `threads` are for this
+    `master` is a Spark URL; default: SPARK_MASTER, else this machine. `threads` are for this
     machine only. Spark keeps one session per process and ends it with the process.
     """
     sql = _pyspark()
@@ -62,10 +62,10 @@ def connect(master: str | None = None, *, threads: int | None = None) -> Any:
             hint="Check the master's address and its log.",
         ) from error
     session.sparkContext.setLogLevel("ERROR")
-    # its thread would print a traceback when Java ends; we report that ourselves
+    # its thread would print a traceback when Java ends; `translated_errors` reports that
     session.sparkContext._accumulatorServer.handle_error = lambda *_: None
     if master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
-        # workers on this machine would otherwise run whatever `python3` is
+        # otherwise workers on this machine would run the `python3` of the path
         session.sparkContext.pythonExec = sys.executable
     log.info("counting on Spark %s at %s", session.version, printable(master))
     return session
@@ -82,36 +82,31 @@ def _pyspark() -> Any:
 
 
 def _check_java() -> None:
-    """Spark without Java, or with an old one, would end in a page of stack."""
+    """Refuse a missing or old Java, with which Spark ends in a page of stack."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    needed = f"the spark engine needs Java {JAVA} or later"
     if java is None or not os.access(java, os.X_OK):
-        where = (
-            f"JAVA_HOME is {printable(home)}, and there is no bin/java in it"
-            if home
-            else "there is no java"
-        )
-        raise MissingDependencyError(
-            f"the spark engine needs Java {JAVA} or later: {where}", hint=GET_JAVA
-        )
-    said = subprocess.run(
+        where = "there is no java"
+        if home:
+            where = f"JAVA_HOME is {printable(home)}, and there is no bin/java in it"
+        raise MissingDependencyError(f"{needed}: {where}", hint=GET_JAVA)
+    answer = subprocess.run(
         [java, "-version"], capture_output=True, text=True, check=False, timeout=60
     )
-    found = re.search(r'version "(\d+)(?:\.(\d+))?', said.stderr + said.stdout)
-    if found is None:
+    number = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    if number is None:
         raise MissingDependencyError(
             f"{printable(java)} does not report its Java version", hint=GET_JAVA
         )
-    version = int(found[2] or 0) if found[1] == "1" else int(found[1])
-    if version < JAVA:
+    if int(number[1]) < JAVA:
         raise MissingDependencyError(
-            f"the spark engine needs Java {JAVA} or later, {printable(java)} is Java {version}",
-            hint=GET_JAVA,
+            f"{needed}, {printable(java)} is Java {number[1]}", hint=GET_JAVA
         )
 
 
 def _check_master(master: str) -> None:
-    """Ask a standalone master whether it is there: Spark itself would try for a minute."""
+    """Refuse a standalone master that does not answer: Spark itself would try for a minute."""
     if not re.match(r"local(\[|$)|spark://|yarn|k8s://|mesos://", master):
         wanted = "a Spark URL such as local[4], spark://host:7077, yarn or k8s://https://host"
         raise must_be("spark_master", wanted, master)
@@ -132,15 +127,14 @@ def _check_master(master: str) -> None:
 
 
 def _settings(master: str, threads: int | None) -> dict[str, str]:
-    settings = {
-        "spark.python.daemon.module": "neatrec.cooccurrence.spark.daemon",
-    }
+    settings = {"spark.python.daemon.module": "neatrec.cooccurrence.spark.daemon"}
     if master.startswith("local"):
         heap = max(HEAP_SHARE * available_memory(), LEAST_HEAP)
         settings |= {
             "spark.driver.memory": f"{int(heap) >> 20}m",
-            # without one of its threads Spark would wait for ever
-            "spark.driver.defaultJavaOptions": "-XX:+ExitOnOutOfMemoryError -XX:+DisplayVMOutputToStderr",
+            # a Spark that lost one of its threads would wait for ever
+            "spark.driver.defaultJavaOptions": "-XX:+ExitOnOutOfMemoryError "
+            "-XX:+DisplayVMOutputToStderr",
             "spark.driver.maxResultSize": "0",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
@@ -153,10 +147,10 @@ def _settings(master: str, threads: int | None) -> dict[str, str]:
 
 
 def first_line(error: BaseException) -> str:
-    """What Spark said, without its stack."""
+    """The message of Spark without its stack."""
     text = str(getattr(error, "java_exception", None) or error)
-    said = [line for line in text.splitlines() if line.strip()]
-    return printable(said[0] if said else type(error).__name__, 300)
+    lines = [line for line in text.splitlines() if line.strip()]
+    return printable(lines[0] if lines else type(error).__name__, 300)
 
 
 @contextmanager
@@ -167,7 +161,8 @@ def translated_errors() -> Iterator[None]:
     except Exception as error:
         if _java_has_ended(error):
             raise NeatrecError(
-                "the Java process of Spark has ended, mostly because its memory was too small; nothing was written",
+                "the Java process of Spark has ended, mostly because its memory was too small; "
+                "nothing was written",
                 hint="Free memory on this machine, or name a cluster with --spark-master.",
             ) from error
         if (ours := as_our_error(error)) is error:
@@ -176,24 +171,23 @@ def translated_errors() -> Iterator[None]:
 
 
 def _java_has_ended(error: Exception) -> bool:
-    """Whether Java is gone; after a lost connection it is given some seconds to go."""
+    """Whether Java has ended; after a lost connection it may take some seconds to end."""
     from pyspark import SparkContext
 
     java = getattr(SparkContext._gateway, "proc", None)
     if java is None:
         return False
-    # an error in PySpark's own cleanup hides the lost connection behind another one
-    lost = isinstance(error, OSError | EOFError) or isinstance(error.__context__, OSError)
-    lost |= type(error).__module__.startswith("py4j") and type(error).__name__ != "Py4JJavaError"
+    # a lost connection has many faces, some of them errors of PySpark's own cleanup
+    from_java = type(error).__name__ == "Py4JJavaError"
     try:
-        java.wait(JAVA_END if lost else 0)
+        java.wait(0 if from_java or isinstance(error, NeatrecError) else JAVA_END)
     except subprocess.TimeoutExpired:
         return False
     return True
 
 
 def as_our_error(error: Exception) -> Exception:
-    """A failure of Spark as one of ours: which thing, what to do; an unknown one as it is."""
+    """A failure of Spark as one of our errors with a next step; other errors as they are."""
     if type(error).__module__.split(".")[0] not in ("py4j", "pyspark"):
         return error
     text = str(error)
@@ -211,8 +205,10 @@ def as_our_error(error: Exception) -> Exception:
         r"Python worker exited unexpectedly|ExecutorLostFailure|Executor heartbeat timed out", text
     ):
         return ResourceError(
-            "a Spark worker was lost on the way, as often as Spark tries again; nothing was written",
-            hint="See its log; mostly memory: raise spark.executor.memoryOverhead or use more partitions.",
+            "a Spark worker was lost on the way, as often as Spark tries again; "
+            "nothing was written",
+            hint="See its log; mostly memory: raise spark.executor.memoryOverhead or use more "
+            "partitions.",
         )
     if "OutOfMemoryError" in text or "OUT_OF_MEMORY" in text:
         return ResourceError(
