@@ -279,14 +279,3 @@ def test_a_prior_is_the_same_after_json() -> None:
     again = LiftPrior.from_dict(json.loads(json.dumps(prior().to_dict())))
     np.testing.assert_allclose(estimate(again), estimate(prior()), rtol=0)
     assert again.describes_the_data
-
-
-def test_pairs_asked_for_again_have_the_same_estimate() -> None:
-    prior = LiftPrior(np.random.default_rng(0).normal(size=(6, 12)), (-3.0, 3.0), np.ones(5))
-    count, expected = np.array([0.0, 3.0, 3.0, 12.0]), np.array([0.5, 0.5, 2.0, 4.0])
-    first, again = prior.estimate(count, expected), prior.estimate(count[::-1], expected[::-1])
-    for name in ("lift", "low", "high"):
-        np.testing.assert_array_equal(getattr(first, name), getattr(again, name)[::-1])
-    alone = replace(prior).estimate(count[3:], expected[3:])
-    assert alone.lift[0] == pytest.approx(first.lift[3], rel=1e-12)
-    assert len(prior.estimate(np.zeros(0), np.zeros(0)).lift) == 0

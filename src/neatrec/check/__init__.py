@@ -1,1 +1,1 @@
-"""What `neatrec check` reports: contents, suspicious items, statistical power."""
+"""The report of `neatrec check`: contents, suspicious items, statistical power."""

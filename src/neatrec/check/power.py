@@ -1,9 +1,9 @@
-"""How small a lift this much data can show, how far its evidence reaches, and whether labels last."""
+"""Statistical power of the baskets: detectable lifts, coverage of the evidence, repeated labels."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.splits import moment_of_share
 from neatrec.labels import LabelOptions, make_labels
 from neatrec.labels.config import LabelConfig
+from neatrec.labels.make import tested_pairs
 from neatrec.statistics import poisson_tail, possible_pairs
 
 LEVEL = 0.05
@@ -29,52 +30,51 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PowerTier:
-    """Items of similar popularity: a typical one, and the smallest lift that shows for it."""
+    """Items of similar popularity, with the smallest detectable lift of a typical item."""
 
     items: int
     sales: float
-    """Baskets with the middle item."""
+    """Baskets with the median item."""
     lift_with_like: float | None
-    """With a partner as popular as itself; None where no lift would show."""
+    """With a partner of the same popularity; None if no lift is detectable."""
     lift_with_popular: float | None
     """With a typical partner of the most popular tenth."""
 
 
 @dataclass(frozen=True)
 class Power:
-    """What the calibrated protocol sees in these baskets."""
+    """Results and power of the calibrated protocol."""
 
     records: int
     possible_pairs: int
     threshold: float
-    """A pair is a label from this p-value on; where there is none yet, what the first would need."""
+    """Largest p-value of a label; without labels, the p-value that a first label needs."""
     labels: int
     deciles: tuple[PowerTier, ...]
     """Tenths of the bought items, the rarest first; fewer where there are fewer items."""
     best_sellers: PowerTier
     """The most popular hundredth."""
     items_with_evidence: float
-    """The share of bought items with at least one label."""
+    """Share of bought items with at least one label."""
     sales_with_evidence: float
-    """The share of basket lines that are such items."""
+    """Share of basket lines with such items."""
+    same_category: float
+    """Share of the pairs with evidence whose items are of one category; 0 without categories."""
 
 
 def measure_power(
     baskets: Baskets, options: LabelOptions = TRIAL, engine: Engine = MEMORY
 ) -> Power | None:
-    """The calibrated protocol at q = 0.05, tried on the baskets; None where no basket makes a pair to count."""
-    config = options.resolve(baskets)
-    test = config.protocol_test
-    tested = test.test(CountBook(baskets, engine))
+    """Try the calibrated protocol at q = 0.05; None if the baskets hold no pair to count."""
+    config, book = options.resolve(baskets), CountBook(baskets, engine)
+    tested, thresholds, labels = tested_pairs(config, book)
     margins = tested.margins
     if not margins.records:
         return None
-    threshold = test.thresholds(tested, config.levels)[LEVEL]
-    labels = tested.where(test.passes(tested, threshold))
     possible = possible_pairs(
         margins.first, margins.second, margins.category, directed=config.directed
     )
-    needed = threshold or LEVEL / max(possible, 1)
+    needed = thresholds[LEVEL] or LEVEL / max(possible, 1)
     known = np.zeros(len(baskets.catalog), dtype=bool)
     known[labels.query] = True
     known[labels.item] = True
@@ -89,14 +89,25 @@ def measure_power(
         best_sellers=best,
         items_with_evidence=float(known.sum() / max((sales > 0).sum(), 1)),
         sales_with_evidence=float(sales[known].sum() / max(sales.sum(), 1)),
+        same_category=_same_category_share(config, book),
     )
 
 
-def smallest_lift(expected: Floats, threshold: float) -> Floats:
-    """The lift that shows with a probability of 80 %, for pairs expected so often; infinite where E is 0.
+def _same_category_share(config: LabelConfig, book: CountBook) -> float:
+    """The share of same-category pairs among the labels if these count, too."""
+    if config.category_level is None:
+        return 0.0
+    category = config.counting.category_of(book.baskets.catalog)
+    pairs = tested_pairs(replace(config, category_level=None), book).passing
+    one, other = category[pairs.query], category[pairs.item]
+    return float(((one == other) & (one >= 0)).mean()) if len(pairs) else 0.0
 
-    A count c shows if P(X >= c | E) <= threshold. With a true mean m, P(X >= c) is the regularised gamma function of
-    (c, m): its inverse at 0.8 is the smallest mean that is enough.
+
+def smallest_lift(expected: Floats, threshold: float) -> Floats:
+    """The smallest lift detected with a probability of 80 %, by expected count; infinite for E = 0.
+
+    A count c is significant if P(X >= c | E) <= threshold. With a true mean m, P(X >= c) is the
+    regularised gamma function of (c, m): its inverse at 0.8 is the smallest detectable mean.
 
     >>> smallest_lift(np.array([1.0, 100.0]), 0.001).round(2).tolist()
     [7.91, 1.43]
@@ -111,14 +122,14 @@ def smallest_lift(expected: Floats, threshold: float) -> Floats:
 
 def _critical_count(expected: Floats, threshold: float) -> Floats:
     """The smallest c with P(X >= c | E) <= threshold, by bisection on whole numbers."""
-    low = np.zeros(len(expected))  # P(X >= 0) = 1: never small enough
+    low = np.zeros(len(expected))  # P(X >= 0) = 1: never significant
     high = np.ceil(expected) + 1
-    while (open_ := poisson_tail(high, expected) > threshold).any():
-        high[open_] *= 2
+    while (too_low := poisson_tail(high, expected) > threshold).any():
+        high[too_low] *= 2
     while (high - low > 1).any():
         middle = np.floor((low + high) / 2)
-        enough = poisson_tail(middle, expected) <= threshold
-        high, low = np.where(enough, middle, high), np.where(enough, low, middle)
+        significant = poisson_tail(middle, expected) <= threshold
+        high, low = np.where(significant, middle, high), np.where(significant, low, middle)
     return high
 
 
@@ -132,7 +143,7 @@ def _tiers(
     tenths = [part for part in np.array_split(by_sales, 10) if len(part)]
     parts = [*tenths, by_sales[-max(len(by_sales) // 100, 1) :]]
     factors = fit_expected(margins, "quasi", directed=directed)
-    # a typical item has the mean factors of its tier: one odd item does not turn them
+    # a typical item has the mean factors of its tier
     query, item = (
         np.array([f[part].mean() for part in parts]) for f in (factors.query, factors.item)
     )
@@ -150,18 +161,18 @@ def _finite(value: float) -> float | None:
 
 @dataclass(frozen=True)
 class LabelRepeat:
-    """Calibrated labels of the first half of the period, and how many of them repeat."""
+    """Calibrated labels of the first half of the period, and the number that repeats."""
 
     strata: tuple[str, ...]
     labels: int
     repeated: int
-    """Bought together more often than expected in the second half too, within the same strata."""
+    """Labels with a lift above 1 in the second half, within the same strata."""
 
 
 def label_repeats(
     baskets: Baskets, strata: Sequence[str] | None = None, engine: Engine = MEMORY
 ) -> tuple[LabelRepeat, ...]:
-    """Without strata, and with these (None: the default); nothing where times are unknown or all the same."""
+    """Repeats without strata, and within `strata` (None: the default); empty without times."""
     if baskets.times is None or not len(baskets) or baskets.times.min() == baskets.times.max():
         return ()
     before = baskets.times < moment_of_share(baskets.times, 0.5)

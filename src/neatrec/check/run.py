@@ -1,4 +1,4 @@
-"""What `neatrec check` computes: what is in the data, what looks suspect, how much it can show."""
+"""`check_baskets`: the contents, suspicious items and statistical power of baskets."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ log = logging.getLogger(__name__)
 
 FORMAT = 1
 LONG_BASKET = 2_000
-"""Longer baskets are not shopping trips: the trial count, which finds suspects and evidence, leaves them out."""
+"""Longer baskets are no shopping trips: the trial count of suspects and evidence omits them."""
 MAX_RECORDS = 30_000_000_000
-"""With more pairs of lines, some minutes of work, the data is described without counting its pairs."""
+"""With more pairs of lines (some minutes of work) the pairs are not counted."""
 FEW_BASKETS = 1_000
 CAP = CountOptions().max_basket_pairs
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
@@ -62,19 +62,19 @@ QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 
 @dataclass(frozen=True)
 class BasketSizes:
-    """How many lines baskets have."""
+    """Numbers of lines of the baskets."""
 
     mean: float
     quantiles: Mapping[str, int]
     ones: int
-    """Baskets of one line: kept, but they make no pairs."""
+    """Baskets of one line: kept, but without pairs."""
     counted: int
-    """Baskets of at least 5 lines: those the protocols count by default."""
+    """Baskets of at least 5 lines, which the protocols count by default."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CheckResult(TableResult):
-    """What `check` found."""
+    """The result of `check`."""
 
     source: str
     hash: str
@@ -84,38 +84,38 @@ class CheckResult(TableResult):
     bought_items: int
     users: int | None
     guests: int
-    """Baskets without a user, each counted as a customer of its own."""
+    """Baskets without a user; each counts as a customer of its own."""
     categories: Mapping[str, int]
-    """Category level -> number of categories, shallow to deep."""
+    """Number of categories by level, shallow to deep."""
     uncategorised: float
-    """The share of lines whose item has no category at the deepest level."""
+    """Share of lines whose item has no category at the deepest level."""
     ordered: bool
     period: tuple[str, str] | None
-    """First and last basket, ISO 8601, where times are known."""
+    """Times of the first and the last basket, ISO 8601, where known."""
     sizes: BasketSizes
     dropped: Mapping[str, int]
     frequent: tuple[FrequentItem, ...]
     inseparable: tuple[InseparablePair, ...] | None
-    """None where pairs were not counted."""
+    """None if pairs were not counted."""
     long_baskets: int
-    """Baskets over 2,000 lines, which the trial count leaves out."""
+    """Baskets over 2,000 lines, which the trial count omits."""
     long_lines: int
-    """Their lines."""
+    """Number of lines of these baskets."""
     over_cap: int
     """Baskets with more pairs of lines than `max_basket_pairs`: `labels` refuses them."""
     max_pairs: int
     """Pairs of lines of the largest basket."""
     power: Power | None
     advice: str
-    """A sentence on how to get more labels, where there are few."""
+    """A sentence that suggests how to get more labels, where there are few."""
     strata: tuple[str, ...] = ()
     """Columns within which labels and evidence are measured."""
     repeats: tuple[LabelRepeat, ...] = ()
-    """How many labels of the first half of the period repeat in the second, without and with strata."""
+    """Repeats of the labels of the first half of the period, without and with strata."""
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """One object, as `neatrec check --json` prints it."""
+        """The object of `neatrec check --json`."""
         return {
             "format": FORMAT,
             "version": __version__,
@@ -157,7 +157,7 @@ class CheckResult(TableResult):
         }
 
     def to_arrow(self) -> pa.Table:
-        """What `to_json` says, one row per fact."""
+        """The values of `to_json`, one row per value."""
         facts = dict(_flat(self.to_json()))
         return pa.table({"fact": list(facts), "value": list(facts.values())})
 
@@ -165,14 +165,14 @@ class CheckResult(TableResult):
         return f"Check of {printable(self.source) or 'baskets'}"
 
     def to_text(self) -> str:
-        """The same for a reader."""
+        """The result as text for a terminal."""
         from neatrec.check.text import as_text
 
         return as_text(self)
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """The leaves of an object of JSON by their names: {"sizes": {"mean": 2}} -> ("sizes.mean", "2")."""
+    """The leaves of a JSON object by name: {"sizes": {"mean": 2}} -> ("sizes.mean", "2")."""
     if isinstance(value, Mapping | list):
         parts = value.items() if isinstance(value, Mapping) else enumerate(value, 1)
         for key, part in parts:
@@ -206,9 +206,7 @@ def check_baskets(
     (7, 1, None)
     """
     strata = parse_strata(strata)
-    strata_groups(
-        baskets, strata or ()
-    )  # a column that is not there is refused before anything is counted
+    strata_groups(baskets, strata or ())  # a missing column is refused before counting
     options = replace(TRIAL, strata=strata)
     long = baskets.sizes > LONG_BASKET
     shopping = baskets.select(~long) if long.any() else baskets
@@ -252,7 +250,7 @@ def check_baskets(
 
 
 def _placeholders(baskets: Baskets) -> Iterator[str]:
-    """A question about each item that may stand for nothing."""
+    """A note on each item that may be a placeholder."""
     for item in placeholder_items(baskets):
         called = printable(
             repr(item.name if item.name == item.item else f"{item.name} ({item.item})"), 60
@@ -302,7 +300,8 @@ def _warnings(found: CheckResult) -> list[str]:
         warnings.append("There is no category: substitutes cannot be told from complements.")
     elif found.uncategorised > 0.05:
         warnings.append(
-            f"{found.uncategorised:.0%} of the lines have no category: their substitutes look like complements."
+            f"{found.uncategorised:.0%} of the lines have no category: their substitutes look "
+            "like complements."
         )
     if not found.ordered:
         warnings.append("Cart order is not known: pairs have no direction.")
@@ -324,13 +323,16 @@ def _warnings(found: CheckResult) -> list[str]:
         )
     if found.long_baskets:
         warnings.append(
-            f"{plural(found.long_baskets, 'basket has', 'baskets have')} over {LONG_BASKET:,} lines: "
-            "are these business orders, or reused ids? `check` leaves them out of the evidence; `labels` counts them."
+            f"{plural(found.long_baskets, 'basket has', 'baskets have')} over "
+            f"{LONG_BASKET:,} lines: "
+            "are these business orders, or reused ids? `check` leaves them out of the evidence; "
+            "`labels` counts them."
         )
     if found.over_cap:
         warnings.append(
-            f"`labels` will refuse {plural(found.over_cap, 'basket')} of more than {CAP:,} pairs of lines (the largest "
-            f"has {found.max_pairs:,}): raise --max-basket-pairs, or leave such baskets out."
+            f"`labels` will refuse {plural(found.over_cap, 'basket')} of more than {CAP:,} pairs "
+            f"of lines (the largest has {found.max_pairs:,}): raise --max-basket-pairs, or leave "
+            "such baskets out."
         )
     if found.advice:
         warnings.append(found.advice)

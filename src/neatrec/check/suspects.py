@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,13 +14,18 @@ from neatrec.cooccurrence.engine import MEMORY, Engine
 from neatrec.data.baskets import Baskets
 
 FREQUENT = 0.1
-"""An item in more than this share of all baskets is worth a look."""
+"""Items in more than this share of all baskets are listed."""
 INSEPARABLE = 0.9
-"""An item bought with a certain partner in at least this share of its baskets is worth a look."""
+"""Items with one partner in at least this share of their baskets are suspects ..."""
 SUPPORT = 20
-"""... if it is in at least this many baskets."""
+"""... if they are in at least this many baskets."""
 EVERYWHERE = 0.5
-"""A partner in more than this share of all baskets is in everybody's basket: that says nothing of the item."""
+"""Partners in more than this share of all baskets do not make an item a suspect."""
+PLACEHOLDERS = (
+    *("-", "?", "none", "null", "nan", "n/a", "unknown", "undefined"),
+    *("unbekannt", "inconnu", "desconocido", "test", "dummy"),
+)
+"""Lower-case words that stand for a missing item."""
 
 
 @dataclass(frozen=True)
@@ -31,44 +37,20 @@ class FrequentItem:
     share: float
 
 
-PLACEHOLDERS = (
-    *(
-        "-",
-        "?",
-        "none",
-        "null",
-        "nan",
-        "n/a",
-        "unknown",
-        "undefined",
-        "unbekannt",
-        "inconnu",
-        "desconocido",
-    ),
-    *("test", "dummy"),
-)
-"""What programs and people write where there is no item, in small letters."""
-
-
 def placeholder_items(baskets: Baskets) -> tuple[FrequentItem, ...]:
-    """Bought items whose id or name is a word for nothing, most frequent first."""
-    catalog, bought = baskets.catalog, baskets.item_counts
+    """Bought items whose id or name is a placeholder, most frequent first."""
+    catalog = baskets.catalog
     names = catalog.ids if catalog.names is None else catalog.names
     words = pa.array(PLACEHOLDERS, pa.large_string())
-    is_one = [
-        pc.is_in(pc.utf8_lower(texts), words).to_numpy(zero_copy_only=False)
-        for texts in (catalog.ids, names)
-    ]
-    codes = np.flatnonzero((is_one[0] | is_one[1]) & (bought > 0))
-    codes = codes[np.argsort(-bought[codes], kind="stable")].tolist()
-    return tuple(
-        FrequentItem(catalog.id(c), catalog.name(c), float(bought[c] / len(baskets))) for c in codes
-    )
+    is_placeholder = np.zeros(len(catalog), dtype=bool)
+    for texts in (catalog.ids, names):
+        is_placeholder |= pc.is_in(pc.utf8_lower(texts), words).to_numpy(zero_copy_only=False)
+    return _by_share(baskets, is_placeholder & (baskets.item_counts > 0))
 
 
 @dataclass(frozen=True)
 class InseparablePair:
-    """An item hardly ever bought without `partner`."""
+    """An item that is hardly ever bought without `partner`."""
 
     item: str
     name: str
@@ -77,13 +59,17 @@ class InseparablePair:
     baskets: int
     """Baskets with the item."""
     share: float
-    """The part of them that hold the partner."""
+    """Share of them that hold the partner."""
 
 
 def frequent_items(baskets: Baskets) -> tuple[FrequentItem, ...]:
     """Items in more than a tenth of all baskets, most frequent first."""
+    return _by_share(baskets, baskets.item_counts > FREQUENT * max(len(baskets), 1))
+
+
+def _by_share(baskets: Baskets, selected: npt.NDArray[np.bool_]) -> tuple[FrequentItem, ...]:
     share = baskets.item_counts / max(len(baskets), 1)
-    codes = np.flatnonzero(share > FREQUENT)
+    codes = np.flatnonzero(selected)
     codes = codes[np.argsort(-share[codes], kind="stable")]
     catalog = baskets.catalog
     return tuple(
@@ -94,32 +80,21 @@ def frequent_items(baskets: Baskets) -> tuple[FrequentItem, ...]:
 
 def inseparable_items(baskets: Baskets, engine: Engine = MEMORY) -> tuple[InseparablePair, ...]:
     """Items with a partner in nine tenths of their baskets, those in most baskets first."""
-    in_baskets = baskets.item_counts
+    catalog, sales = baskets.catalog, baskets.item_counts
     least = int(np.ceil(INSEPARABLE * SUPPORT))
     options = CountOptions(directed=False, category_level=None, min_count=least)
     pairs = count(baskets, options, engine)
-    fewer = np.minimum(in_baskets[pairs.query], in_baskets[pairs.item])
-    pairs = pairs.where((pairs.count >= INSEPARABLE * fewer) & (fewer >= SUPPORT))
-    found = []
-    for query, item, together in zip(pairs.query, pairs.item, pairs.count, strict=True):
-        for one, other in ((query, item), (item, query)):
-            everywhere = in_baskets[other] > EVERYWHERE * len(baskets)
-            if (
-                together >= INSEPARABLE * in_baskets[one]
-                and in_baskets[one] >= SUPPORT
-                and not everywhere
-            ):
-                found.append(_inseparable(baskets, int(one), int(other), int(together)))
+    items = np.append(pairs.query, pairs.item)
+    partners, together = np.append(pairs.item, pairs.query), np.append(pairs.count, pairs.count)
+    suspect = (together >= INSEPARABLE * sales[items]) & (sales[items] >= SUPPORT)
+    suspect &= sales[partners] <= EVERYWHERE * len(baskets)
+    rows = zip(items[suspect].tolist(), partners[suspect].tolist(), strict=True)
+    found = [
+        InseparablePair(
+            *(catalog.id(one), catalog.name(one), catalog.id(other), catalog.name(other)),
+            baskets=int(sales[one]),
+            share=number / int(sales[one]),
+        )
+        for (one, other), number in zip(rows, together[suspect].tolist(), strict=True)
+    ]
     return tuple(sorted(found, key=lambda pair: (-pair.baskets, pair.item, pair.partner)))
-
-
-def _inseparable(baskets: Baskets, item: int, partner: int, together: int) -> InseparablePair:
-    catalog, number = baskets.catalog, int(baskets.item_counts[item])
-    return InseparablePair(
-        catalog.id(item),
-        catalog.name(item),
-        catalog.id(partner),
-        catalog.name(partner),
-        number,
-        together / number,
-    )

@@ -1,4 +1,4 @@
-"""The result of `check` in words."""
+"""The result of `check` as text."""
 
 from __future__ import annotations
 
@@ -16,15 +16,9 @@ SHOWN = 10
 
 
 def as_text(found: CheckResult) -> str:
-    """Some twenty lines for a terminal."""
-    parts = [
-        _contents(found),
-        _left_out(found),
-        _suspects(found),
-        _power(found),
-        _repeats(found),
-    ]
-    lines = [line for part in parts for line in part]
+    """About twenty lines for a terminal."""
+    parts = (_contents, _left_out, _suspects, _power, _repeats)
+    lines = [line for part in parts for line in part(found)]
     lines += [f"Note: {sentence}" for sentence in found.warnings]
     return "\n".join(lines)
 
@@ -32,7 +26,8 @@ def as_text(found: CheckResult) -> str:
 def _contents(found: CheckResult) -> Iterator[str]:
     order = "in cart order" if found.ordered else "cart order not known"
     yield f"{plural(found.lines, 'line')} in {plural(found.baskets, 'basket')}, {order}"
-    yield f"{plural(found.catalogue_items, 'item')} in the catalogue, {found.bought_items:,} of them bought"
+    items = plural(found.catalogue_items, "item")
+    yield f"{items} in the catalogue, {found.bought_items:,} of them bought"
     if found.users is not None:
         guests = f", {found.guests:,} of them guests" if found.guests else ""
         yield f"{plural(found.users, 'customer')}{guests}"
@@ -45,8 +40,11 @@ def _contents(found: CheckResult) -> Iterator[str]:
         yield f"from {found.period[0]} to {found.period[1]}"
     sizes = found.sizes
     if sizes.quantiles:
-        middle, most, largest = (sizes.quantiles[key] for key in ("0.5", "0.9", "1"))
-        yield f"basket sizes: median {middle:,}, mean {sizes.mean:.1f}, 90 % at most {most:,}, largest {largest:,}"
+        median, decile, largest = (sizes.quantiles[key] for key in ("0.5", "0.9", "1"))
+        yield (
+            f"basket sizes: median {median:,}, mean {sizes.mean:.1f}, "
+            f"90 % at most {decile:,}, largest {largest:,}"
+        )
         yield (
             f"baskets of one: {sizes.ones:,} ({sizes.ones / found.baskets:.1%}), kept; "
             f"of 5 or more: {sizes.counted:,} ({sizes.counted / found.baskets:.1%})"
@@ -60,11 +58,9 @@ def _left_out(found: CheckResult) -> Iterator[str]:
 
 def _suspects(found: CheckResult) -> Iterator[str]:
     if found.frequent:
-        some = [
-            f"{_named(item.name, item.item)} {item.share:.1%}" for item in found.frequent[:SHOWN]
-        ]
+        items = [f"{_named(one.name, one.item)} {one.share:.1%}" for one in found.frequent[:SHOWN]]
         more = f" and {len(found.frequent) - SHOWN:,} more" if len(found.frequent) > SHOWN else ""
-        yield f"in over {FREQUENT:.0%} of all baskets: {', '.join(some)}{more}"
+        yield f"in over {FREQUENT:.0%} of all baskets: {', '.join(items)}{more}"
     pairs = found.inseparable or ()
     for pair in pairs[:SHOWN]:
         yield (
@@ -75,11 +71,14 @@ def _suspects(found: CheckResult) -> Iterator[str]:
     if len(pairs) > SHOWN:
         yield f"and {len(pairs) - SHOWN:,} more suspects (--json lists them all)"
     if found.frequent or pairs:
-        yield "Bags, fees and gifts among these are left out with --exclude-item ID or --exclude-items FILE."
+        yield (
+            "Bags, fees and gifts among these are left out with --exclude-item ID or "
+            "--exclude-items FILE."
+        )
 
 
 def _named(name: str, item: str) -> str:
-    """The name, with the id that --exclude-items needs where it is another."""
+    """The name, with the id for --exclude-items if it differs."""
     return printable(name, 60) if name == item else f"{printable(name, 60)} ({printable(item, 60)})"
 
 
@@ -97,14 +96,22 @@ def _power(found: CheckResult) -> Iterator[str]:
             else "evidence: too many pairs to count here; check a part of the data"
         )
         return
-    pairs = (
-        power.labels if found.ordered else power.labels // 2
-    )  # without an order a pair is a label both ways
+    # without an order a pair is a label both ways
+    pairs = power.labels if found.ordered else power.labels // 2
     yield (
         f"evidence (calibrated, q = {LEVEL}): {plural(pairs, 'pair')}, for "
-        f"{power.items_with_evidence:.1%} of the bought items and {power.sales_with_evidence:.1%} of the sales"
+        f"{power.items_with_evidence:.1%} of the bought items and "
+        f"{power.sales_with_evidence:.1%} of the sales"
     )
-    yield f"smallest detectable lift, {POWER:.0%} power, with a popular partner / with one like itself:"
+    if power.same_category >= 0.005:
+        yield (
+            f"pairs with evidence within one category: {power.same_category:.0%}; "
+            "answers list these last (--same-category mix|exclude)"
+        )
+    yield (
+        f"smallest detectable lift, {100 * POWER:.0f} % power, "
+        "with a popular partner / with one like itself:"
+    )
     for word, tier in _shown(power):
         yield (
             f"  {word} items (about {plural(round(tier.sales), 'sale')}): "
@@ -113,29 +120,24 @@ def _power(found: CheckResult) -> Iterator[str]:
 
 
 def _repeats(found: CheckResult) -> Iterator[str]:
-    shares = [
-        f"{repeat.repeated / repeat.labels:.0%} of {plural(repeat.labels, 'label')} {_within(repeat.strata)}"
-        for repeat in found.repeats
-        if repeat.labels
-    ]
+    shares = []
+    for repeat in found.repeats:
+        names = ", ".join(printable(name.replace("_", " "), 40) for name in repeat.strata)
+        within = f"within {names}" if names else "of the first half without strata"
+        if repeat.labels:
+            share = repeat.repeated / repeat.labels
+            shares.append(f"{share:.0%} of {plural(repeat.labels, 'label')} {within}")
     if shares:
         yield f"above chance again in the second half of the period: {', '.join(shares)}"
-
-
-def _within(strata: tuple[str, ...]) -> str:
-    names = ", ".join(printable(name.replace("_", " "), 40) for name in strata)
-    return f"within {names}" if strata else "of the first half without strata"
 
 
 def _shown(power: Power) -> list[tuple[str, PowerTier]]:
     """A rare, a middling and a popular tenth, and the best sellers."""
     last = len(power.deciles) - 1
-    places = dict.fromkeys((round(0.2 * last), round(0.6 * last), last))
-    words = ("rare", "middling", "popular")[-len(places) :]
-    return [
-        *zip(words, (power.deciles[i] for i in places), strict=True),
-        ("best-selling", power.best_sellers),
-    ]
+    tenths = dict.fromkeys((round(0.2 * last), round(0.6 * last), last))
+    names = ("rare", "middling", "popular")[-len(tenths) :]
+    tiers = [power.deciles[i] for i in tenths]
+    return [*zip(names, tiers, strict=True), ("best-selling", power.best_sellers)]
 
 
 def _times(lift: float | None) -> str:

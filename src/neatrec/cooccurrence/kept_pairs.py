@@ -87,7 +87,11 @@ class KeptPairs:
         pairs = PairBlock(*map(np.concatenate, zip(*self.blocks, strict=True)))
         self.blocks.clear()
         pairs = pairs.where(_sorted_positions(pairs, items))
-        columns = {"query": pairs.query, "item": pairs.item, "count": pairs.times}
+        columns: dict[str, Column] = {
+            "query": pairs.query,
+            "item": pairs.item,
+            "count": pairs.times,
+        }
         if self.has_order:
             columns["reverse" if self.options.directed else "forward"] = pairs.ordered
         if self.has_customers:

@@ -1,4 +1,4 @@
-"""Evaluation: a task built once, ranked by every model, summarized with intervals and paired tests.
+"""Evaluation: one task for every model, summarized with intervals and paired tests.
 
 task = build_task(train, test, make_labels(test))
 result = summarize(task, {"shrunk-lift": [evaluate_model(model, task)]})

@@ -1,7 +1,7 @@
-"""Candidate sets: which items compete for each query, the same for every model.
+"""Candidate sets: the items that compete for each query, the same for every model.
 
-A `CandidateSet` holds for each query the items bought with it most often in the training baskets. `CatalogCandidates`
-holds every item of the training baskets except the query and what shares its category.
+A `CandidateSet` holds for each query the items bought with it most often in the training baskets.
+`CatalogCandidates` holds all items of the training baskets of other categories than the query.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Codes = npt.NDArray[np.int32]
 Numbers = npt.NDArray[np.int64]
 
 CANDIDATE_COUNTING = CountOptions(directed=False)
-"""What candidate sets are counted from: all pairs of a basket, both directions, same category left out."""
+"""Candidate sets come from all pairs of a basket, without direction and same-category pairs."""
 
 
 def partners(baskets: Baskets, queries: Codes, engine: Engine = MEMORY) -> Counts:
-    """What was bought with each of `queries`: the symmetric pairs that have one of them."""
+    """Count the symmetric pairs that hold one of `queries`."""
     touching = np.unique(np.asarray(queries, dtype=np.int32))
     return count(baskets, replace(CANDIDATE_COUNTING, touching=touching), engine).symmetric()
 
@@ -40,14 +40,14 @@ class CandidateSet:
     queries: Codes
     """The queries, ascending, shape (queries,)."""
     offsets: Numbers
-    """Where each query's candidates start, shape (queries + 1,)."""
+    """Start of the candidates of each query, shape (queries + 1,)."""
     items: Codes
     """Candidates, most bought together first, shape (candidates,)."""
     counts: Numbers
     """Times bought together, shape (candidates,)."""
 
     def holds(self, query: Codes, item: Codes) -> npt.NDArray[np.bool_]:
-        """Which of these pairs are a query and a candidate of it."""
+        """Mask of the pairs whose item is a candidate of their query."""
         base = int(max(self.items.max(initial=0), item.max(initial=0))) + 1
         keys = np.repeat(self.queries.astype(np.int64), np.diff(self.offsets)) * base + self.items
         return np.isin(query.astype(np.int64) * base + item, keys)
@@ -55,18 +55,18 @@ class CandidateSet:
 
 @dataclass(frozen=True)
 class CatalogCandidates:
-    """For each query all items of the training baskets, except the query and what shares its category."""
+    """For each query all items of the training baskets of other categories."""
 
     name: str
     queries: Codes
     """The queries, ascending, shape (queries,)."""
     sold: npt.NDArray[np.bool_]
-    """Which items the training baskets hold, shape (items,)."""
+    """Mask of the items in the training baskets, shape (items,)."""
     category: Codes
     """Category codes, negative where unknown, shape (items,)."""
 
     def holds(self, query: Codes, item: Codes) -> npt.NDArray[np.bool_]:
-        """Which of these pairs are a query and a candidate of it."""
+        """Mask of the pairs whose item is a candidate of their query."""
         same = (self.category[query] >= 0) & (self.category[query] == self.category[item])
         kept: npt.NDArray[np.bool_] = self.sold[item] & (query != item) & ~same
         return kept
@@ -79,44 +79,45 @@ def candidate_set(bought_with: Counts, queries: Codes, size: int = 200) -> Candi
     """The `size` items bought most often with each query; equal counts by ascending item id."""
     require_whole("candidates", size)
     queries = np.unique(np.asarray(queries, dtype=np.int32))
-    place = id_order(bought_with.catalog)[bought_with.item]
+    order = id_order(bought_with.catalog)[bought_with.item]
     rows = [bought_with.row(query) for query in queries.tolist()]
-    picked, offsets = _best_partners(rows, bought_with.count, place, size)
-    items, counts = bought_with.item[picked], bought_with.count[picked]
+    selected, offsets = _best_partners(rows, bought_with.count, order, size)
+    items, counts = bought_with.item[selected], bought_with.count[selected]
     return CandidateSet(f"top{size}", queries, offsets, items, counts)
 
 
 def _best_partners(
-    rows: list[slice], count: Numbers, place: Numbers, size: int
+    rows: list[slice], count: Numbers, order: Numbers, size: int
 ) -> tuple[Numbers, Numbers]:
-    """Where the `size` largest counts of each row stand, best first, and where each row's start among them.
+    """Positions of the `size` largest counts of each row, best first, and the start of each row.
 
-    Equal counts go by ascending `place`.
+    Equal counts are ordered by ascending `order`.
     """
-    # one whole number sorts by count, largest first, then by place
-    key = -count * (int(place.max(initial=0)) + 1) + place
-    chosen = []
+    # one whole number sorts by count, largest first, then by `order`
+    key = -count * (int(order.max(initial=0)) + 1) + order
+    selected = []
     for row in rows:
         keys = key[row]
         best = np.argpartition(keys, size - 1)[:size] if len(keys) > size else np.arange(len(keys))
-        chosen.append(row.start + best[np.argsort(keys[best])])
-    picked = np.concatenate([*chosen, np.zeros(0, dtype=np.int64)]).astype(np.int64)
-    return picked, np.concatenate([[0], np.cumsum([len(rows) for rows in chosen])]).astype(np.int64)
+        selected.append(row.start + best[np.argsort(keys[best])])
+    offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in selected])]).astype(np.int64)
+    return np.concatenate([*selected, np.zeros(0, dtype=np.int64)]).astype(np.int64), offsets
 
 
 def catalogue(baskets: Baskets, queries: Codes) -> CatalogCandidates:
-    """Every item of `baskets` competes, except the query and what shares its category."""
+    """All items of `baskets`, except the query and the items of its category."""
     category = CANDIDATE_COUNTING.category_of(baskets.catalog)
-    return CatalogCandidates(
-        "catalogue", np.unique(np.asarray(queries, np.int32)), baskets.item_counts > 0, category
-    )
+    codes = np.unique(np.asarray(queries, np.int32))
+    return CatalogCandidates("catalogue", codes, baskets.item_counts > 0, category)
 
 
 def id_order(catalog: Catalog) -> Numbers:
-    """The place of each item when sorted by id: as numbers where all ids are whole numbers, else as text.
+    """The rank of each item by id: as numbers if all ids are whole numbers, else as text.
 
-    >>> id_order(Catalog.from_ids(["10", "9"])).tolist(), id_order(Catalog.from_ids(["b10", "b9"])).tolist()
-    ([1, 0], [0, 1])
+    >>> id_order(Catalog.from_ids(["10", "9"])).tolist()
+    [1, 0]
+    >>> id_order(Catalog.from_ids(["b10", "b9"])).tolist()
+    [0, 1]
     """
     ids = catalog.ids
     numeric = pc.all(pc.match_substring_regex(ids, r"^[0-9]{1,18}$")).as_py()

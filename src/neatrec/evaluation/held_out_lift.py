@@ -1,9 +1,9 @@
-"""Held-out lift: how much more often than by chance recommended pairs are bought together in the test baskets.
+"""Held-out lift: the lift of the answers of a model in the test baskets.
 
-No labels are needed: sum of O over sum of E of the recommended pairs, O counted in the test baskets, E what chance
-would give there (quasi-independence: same-category pairs are not counted, and chance must not put records there).
-The lift is pooled, so that pairs with a tiny expected count do not dominate. A model that recommends only
-where it is certain gets a higher lift: the share of sales that it covers is reported with it.
+No labels are needed: sum of O over sum of E of the pairs of query and answer, O counted in the test
+baskets, E expected there by chance (quasi-independence: same-category pairs do not count). The
+lift is pooled: pairs with a tiny expected count do not dominate. A model that answers only where it
+is certain gets a higher lift: the share of sales that it covers is reported with it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ QUERIES = 2_000
 
 @dataclass(frozen=True)
 class HeldOutPairs:
-    """What the test baskets hold about some queries."""
+    """The pairs of some queries in the test baskets."""
 
     queries: Codes
     bought_with: Counts
@@ -42,21 +42,21 @@ class HeldOutPairs:
 
 @dataclass(frozen=True)
 class HeldOutLift:
-    """Lift of what is recommended, by list length: (lift, low, high)."""
+    """Lift of the answers, by list length: (lift, low, high)."""
 
     lift: dict[int, tuple[float, float, float]]
     observed: dict[int, int]
-    """Times the recommended pairs were bought together in the test baskets."""
+    """Records of the answered pairs in the test baskets."""
     expected: dict[int, float]
-    """Times chance would have given."""
+    """Records expected by chance."""
     queries: int
-    """Queries with recommendations."""
+    """Queries with answers."""
     sales_covered: float
     """Share of the test sales (lines) whose item is one of these queries."""
 
 
 def best_sellers(baskets: Baskets, queries: int = QUERIES) -> Codes:
-    """The items sold most, ascending by code: queries chosen without labels; equal sales by code."""
+    """The best-selling items by ascending code: queries independent of labels."""
     if queries < 1:
         raise must_be("queries", "at least 1", queries)
     sales = baskets.item_counts
@@ -65,16 +65,12 @@ def best_sellers(baskets: Baskets, queries: int = QUERIES) -> Codes:
 
 
 def held_out_pairs(test: Baskets, queries: Codes) -> HeldOutPairs:
-    """Counts of the test baskets for `queries`, made once and used for every model."""
+    """Count the pairs of `queries` in the test baskets, once for all models."""
     queries = np.unique(np.asarray(queries, dtype=np.int32))
     counted = partners(test, queries)
-    margins = counted.margins
-    return HeldOutPairs(
-        queries,
-        counted,
-        quasi_independence(margins.first, margins.second, margins.category),
-        test.item_counts,
-    )
+    m = counted.margins
+    chance = quasi_independence(m.first, m.second, m.category)
+    return HeldOutPairs(queries, counted, chance, test.item_counts)
 
 
 def held_out_lifts(
@@ -85,14 +81,14 @@ def held_out_lifts(
     rounds: int = ROUNDS,
     rng: Seed | None = 0,
 ) -> dict[str, HeldOutLift]:
-    """The pooled lift of each model's recommendations (queries, at least max(ks)), with intervals over queries."""
-    totals = {name: _totals(name, found, held, ks) for name, found in best.items()}
+    """The pooled lift of each model's answers, (queries, at least max(ks)), with intervals."""
+    totals = {name: _totals(name, answers, held, ks) for name, answers in best.items()}
     if not totals:
         return {}
-    observed = np.concatenate(
-        [above for above, _ in totals.values()], axis=1
-    )  # (queries, models x ks)
-    expected = np.concatenate([below for _, below in totals.values()], axis=1)
+    # (queries, models x ks)
+    observed, expected = (
+        np.concatenate(part, axis=1) for part in zip(*totals.values(), strict=True)
+    )
     lifts = iter(pooled_ratios(observed, expected, rounds=rounds, rng=rng))
     return {
         name: _lift(*totals[name], {k: next(lifts) for k in ks}, best[name], held) for name in best
@@ -100,11 +96,10 @@ def held_out_lifts(
 
 
 def _totals(name: str, best: Codes, held: HeldOutPairs, ks: Sequence[int]) -> tuple[Floats, Floats]:
-    """O and E of each query's first k recommendations, shape (queries, ks) each."""
+    """O and E of the first k answers to each query, shape (queries, ks) each."""
     if best.shape[0] != len(held.queries) or best.shape[1] < max(ks):
-        raise ParameterError(
-            f"{printable(name)!r} must have {max(ks)} recommendations for each of the {len(held.queries)} queries"
-        )
+        wanted = f"{max(ks)} answers to each of the {len(held.queries)} queries"
+        raise ParameterError(f"{printable(name)!r} must have {wanted}")
     columns = np.array(ks) - 1
     counts = pair_counts(held.queries, best, held)
     observed, expected = (np.cumsum(part, axis=1)[:, columns] for part in counts)
@@ -129,10 +124,10 @@ def _lift(
 
 
 def pair_counts(queries: Codes, answers: Codes, held: HeldOutPairs) -> tuple[Floats, Floats]:
-    """O and E of each query with each of its answers, 0 where there is none (-1), shape (queries, answers) each."""
-    there = answers >= 0
-    query, item = np.broadcast_to(queries[:, None], answers.shape)[there], answers[there]
+    """O and E of each query with its answers, 0 for an answer of -1, (queries, answers) each."""
+    known = answers >= 0
+    query, item = np.broadcast_to(queries[:, None], answers.shape)[known], answers[known]
     observed, expected = np.zeros(answers.shape), np.zeros(answers.shape)
-    observed[there] = held.bought_with.values("count", query, item)
-    expected[there] = held.chance.expected(query, item)
+    observed[known] = held.bought_with.values("count", query, item)
+    expected[known] = held.chance.expected(query, item)
     return observed, expected

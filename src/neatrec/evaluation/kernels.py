@@ -1,7 +1,7 @@
-"""Compiled loops of the evaluation: scores in; ranks of the labels and lists of the best out.
+"""Compiled loops of the evaluation: from scores to ranks of the labels and lists of the best.
 
-Each row is one query. `out_nan` receives the first NaN found as (row, item), and the row is left unfinished: the caller
-turns it into an error that names the model.
+Each row is one query. `out_nan` receives the first NaN as (row, item), and the row is left
+unfinished: the caller raises an error that names the model.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ from neatrec.compiled import compiled, offer_best, sort_best
 
 
 class LabelRows(NamedTuple):
-    """Labels of each query, and where their ranks go."""
+    """Labels of each query, and their ranks as output; (labels,) each."""
 
     offsets: Any
-    """Where each query's labels start, (queries + 1,)."""
+    """Start of the labels of each query, (queries + 1,)."""
     items: Any
     higher: Any
     equal: Any
-    """(labels,) each"""
 
 
 class BestRows(NamedTuple):
-    """Where the best candidates of each query go, (queries, k) each."""
+    """The best candidates of each query as output, (queries, k) each."""
 
     items: Any
     scores: Any
@@ -40,9 +39,9 @@ class CategorizedItems(NamedTuple):
 
 @compiled
 def count_above(scores, own):
-    """How many of `scores` are higher than `own`, and how many are equal to it."""
+    """The numbers of `scores` that are higher than `own`, and equal to it."""
     above, at_least = 0, 0
-    # two plain counts, each of which takes many scores at a time
+    # two plain loops, each of which is vectorized
     for i in range(len(scores)):
         above += scores[i] > own
     for i in range(len(scores)):
@@ -54,8 +53,8 @@ def count_above(scores, own):
 def rank_lists(scores, offsets, items, labels, best, out_nan):
     """Ranks within a list of candidates for each query.
 
-    scores, items: (candidates of all queries,), those of query r from offsets[r] to offsets[r + 1]; labels: LabelRows;
-    best: BestRows.
+    scores, items: (candidates of all queries,), those of query r from offsets[r] to offsets[r + 1];
+    labels: LabelRows; best: BestRows.
     """
     for r in range(len(offsets) - 1):
         start, end = offsets[r], offsets[r + 1]
@@ -80,10 +79,10 @@ def rank_lists(scores, offsets, items, labels, best, out_nan):
 
 @compiled
 def catalog_candidates(scores, query, category, sold, out_scores, out_items):
-    """The number of candidates of a query; scores and codes go to the front of out_scores and out_items, (items,).
+    """Write the candidates of a query to out_scores and out_items; return their number.
 
-    Candidates are all `sold` items (CategorizedItems, ascending) except the query and the items of its `category`,
-    which no item has where it is unknown; scores: (items,).
+    Candidates are all `sold` items (CategorizedItems, ascending) except the query and the items of
+    its `category`, which no item has if it is unknown; scores, outputs: (items,).
     """
     count = 0
     for i in range(len(sold.codes)):
@@ -96,10 +95,10 @@ def catalog_candidates(scores, query, category, sold, out_scores, out_items):
 
 @compiled
 def best_candidates(scores, items, best_items, best_scores):
-    """Put the best into best_items and best_scores, (k,); the position of the first NaN, or -1."""
+    """Put the best into best_items and best_scores, (k,); return the position of a NaN, or -1."""
     k, filled = len(best_items), 0
     for c in range(len(scores)):
-        # nearly all scores are below the worst of the best; NaN is not
+        # most scores are below the worst of the best; NaN is not
         if k and filled == k and scores[c] <= best_scores[0]:
             continue
         if scores[c] != scores[c]:
@@ -112,10 +111,10 @@ def best_candidates(scores, items, best_items, best_scores):
 
 @compiled
 def rank_rows(scores, queries, sold, labels, best, out_nan):
-    """Ranks among all items that are sold, except the query and its category.
+    """Ranks among all sold items, except the query and its category.
 
-    scores: (rows, items); queries: CategorizedItems, with a category that no item has where it is unknown; sold:
-    CategorizedItems, ascending; labels: LabelRows; best: BestRows.
+    scores: (rows, items); queries: CategorizedItems, with a category that no item has if unknown;
+    sold: CategorizedItems, ascending; labels: LabelRows; best: BestRows.
     """
     candidate_scores = np.empty(len(sold.codes), dtype=scores.dtype)
     candidates = np.empty(len(sold.codes), dtype=np.uint32)
@@ -132,9 +131,9 @@ def rank_rows(scores, queries, sold, labels, best, out_nan):
             return
         for label in range(labels.offsets[r], labels.offsets[r + 1]):
             item = labels.items[label]
-            place = np.searchsorted(candidates[:count], item)
-            if place == count or candidates[place] != item:
+            at = np.searchsorted(candidates[:count], item)
+            if at == count or candidates[at] != item:
                 continue
             labels.higher[label], labels.equal[label] = count_above(
-                candidate_scores[:count], candidate_scores[place]
+                candidate_scores[:count], candidate_scores[at]
             )

@@ -1,9 +1,10 @@
-"""Hit rate, NDCG and reciprocal rank of label records, and the best that a candidate set allows.
+"""Hit rate, NDCG and reciprocal rank of label records, and the best values for a candidate set.
 
-A label record is one pair (query, item). What a model did with it is two whole numbers: `higher`, how many candidates
-of the query score higher than the item, and `equal`, how many score the same, the item itself included. The item's
-rank is then any of higher + 1 … higher + equal, each as likely, and a metric is its mean over them: no tie is broken
-in favour of a model. `equal` = 0: the item is no candidate, a miss that stays in the denominator.
+A label record is one pair (query, item). A model ranks it by two whole numbers: `higher`, the
+candidates of the query with a higher score than the item, and `equal`, those with the same score,
+including the item. The rank is any of higher + 1 … higher + equal with the same probability, and
+a metric is its mean over them: no tie favours a model. `equal` = 0: the item is no candidate, a
+miss that stays in the denominator.
 """
 
 from __future__ import annotations
@@ -17,25 +18,23 @@ import numpy.typing as npt
 from neatrec.errors import must_be
 
 KS = (1, 3, 5, 10, 20)
-"""The list lengths that are reported."""
+"""The reported list lengths."""
 
 Counts = npt.NDArray[np.integer[Any]]
 Floats = npt.NDArray[np.float64]
 
 
 def check_ks(ks: Sequence[int]) -> tuple[int, ...]:
-    """`ks` as a tuple: whole numbers of at least 1, ascending."""
-    chosen = tuple(ks)
-    whole = all(
-        isinstance(k, int | np.integer) and not isinstance(k, bool) and k >= 1 for k in chosen
-    )
-    if not chosen or not whole or list(chosen) != sorted(set(chosen)):
-        raise must_be("ks", "list lengths of at least 1, ascending", chosen)
-    return tuple(int(k) for k in chosen)
+    """`ks` as a tuple; list lengths must be whole numbers of at least 1, ascending."""
+    given = tuple(ks)
+    whole = all(isinstance(k, int | np.integer) and not isinstance(k, bool) for k in given)
+    if not given or not whole or given[0] < 1 or list(given) != sorted(set(given)):
+        raise must_be("ks", "list lengths of at least 1, ascending", given)
+    return tuple(int(k) for k in given)
 
 
 def hit_rate(higher: Counts, equal: Counts, k: int) -> Floats:
-    """The chance that each item is among the first k: clip((k - higher) / equal, 0, 1).
+    """The probability that each item is among the first k: clip((k - higher) / equal, 0, 1).
 
     >>> hit_rate(np.array([0, 9, 9, 0]), np.array([1, 1, 2, 0]), 10).tolist()
     [1.0, 1.0, 0.5, 0.0]
@@ -49,13 +48,11 @@ def ndcg(higher: Counts, equal: Counts, k: int) -> Floats:
     >>> ndcg(np.array([0, 2, 10]), np.array([1, 1, 1]), 10).tolist()
     [1.0, 0.5, 0.0]
     """
-    gain = np.append(
-        1.0 / np.log2(1.0 + np.arange(1, k + 1)), 0.0
-    )  # (k + 1,): of the ranks 1 … k and beyond
+    gain = np.append(1.0 / np.log2(1.0 + np.arange(1, k + 1)), 0.0)  # of ranks 1 … k and beyond
     below = np.concatenate([[0.0], np.cumsum(gain[:-1])])  # (k + 1,): gains of the ranks up to r
     first, last = np.minimum(higher, k), np.minimum(higher + equal, k)
     tied = (below[last] - below[first]) / np.maximum(equal, 1)
-    # exact where nothing is tied, which is nearly always
+    # exact without ties, the usual case
     return np.where(equal == 1, gain[first], tied)
 
 
@@ -66,13 +63,10 @@ def reciprocal_rank(higher: Counts, equal: Counts) -> Floats:
     [1.0, 0.25, 0.75, 0.0]
     """
     out = 1.0 / (higher.astype(np.float64) + 1.0)
-    tied = np.flatnonzero(
-        equal != 1
-    )  # seldom: the harmonic numbers are worked out where they are needed
+    tied = np.flatnonzero(equal != 1)
     first, last = higher[tied], higher[tied] + equal[tied]
-    below = np.concatenate(
-        [[0.0], np.cumsum(1.0 / np.arange(1, int(last.max(initial=0)) + 1))]
-    )  # (deepest rank + 1,)
+    harmonic = np.cumsum(1.0 / np.arange(1, int(last.max(initial=0)) + 1))
+    below = np.concatenate([[0.0], harmonic])  # (deepest rank + 1,)
     out[tied] = (below[last] - below[first]) / np.maximum(equal[tied], 1)
     return out
 
@@ -87,7 +81,7 @@ def metric_names(ks: Sequence[int] = KS) -> tuple[str, ...]:
 
 
 def metric_values(higher: Counts, equal: Counts, ks: Sequence[int] = KS) -> Floats:
-    """Every metric of every label record, shape (labels, metrics), columns as in `metric_names`."""
+    """All metrics of each label record, shape (labels, metrics), columns as in `metric_names`."""
     columns = [hit_rate(higher, equal, k) for k in ks] + [ndcg(higher, equal, k) for k in ks]
     return np.stack([*columns, reciprocal_rank(higher, equal)], axis=1)
 
@@ -95,14 +89,12 @@ def metric_values(higher: Counts, equal: Counts, ks: Sequence[int] = KS) -> Floa
 def ceiling(
     row: Counts, is_candidate: npt.NDArray[np.bool_], ks: Sequence[int] = KS
 ) -> dict[int, float]:
-    """The hit rate that a perfect ranking reaches: sum over queries of min(labels that are candidates, k) / labels.
+    """The hit rate of a perfect ranking: sum over queries of min(candidate labels, k) / labels.
 
-    `row` is the query of each label record, as any whole number.
+    `row` is a number of the query of each label record.
 
     >>> ceiling(np.array([0, 0, 0, 1]), np.array([True, True, True, False]), (1, 2))
     {1: 0.25, 2: 0.5}
     """
-    reachable = (
-        np.bincount(row[is_candidate]) if is_candidate.any() else np.zeros(1, dtype=np.int64)
-    )
+    reachable = np.bincount(row[is_candidate], minlength=1)
     return {k: float(np.minimum(reachable, k).sum() / max(len(row), 1)) for k in ks}

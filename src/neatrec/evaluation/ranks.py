@@ -1,4 +1,4 @@
-"""`rank_labels`: how a model ranks the label records among the candidates, and what it would recommend."""
+"""`rank_labels`: the ranks of the label records among the candidates, and the best candidates."""
 
 from __future__ import annotations
 
@@ -26,20 +26,23 @@ from neatrec.text import printable
 log = logging.getLogger(__name__)
 
 BLOCK_SCORES = 4_000_000
-"""Scores in memory at a time: the catalogue is scored in blocks of about this many."""
+"""Number of scores in memory: the catalogue is scored in blocks of about this size."""
 NO_CATEGORY = np.int32(-2)
-"""Of a query whose category is unknown: no item shares it."""
+"""Category of a query without category: no item shares it."""
 
 
 class Scorer(Protocol):
-    """What evaluation needs of a model: a name and scores. Every `neatrec.models.Model` is one."""
+    """The part of a model that evaluation needs. Every `neatrec.models.Model` is a scorer."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name for messages."""
 
-    def score(self, queries: Codes, items: Codes) -> npt.NDArray[np.float64]: ...
+    def score(self, queries: Codes, items: Codes) -> npt.NDArray[np.float64]:
+        """One score per aligned pair."""
 
-    def score_all(self, queries: Codes) -> npt.NDArray[Any]: ...
+    def score_all(self, queries: Codes) -> npt.NDArray[Any]:
+        """One row of scores of all items per query."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +50,12 @@ class LabelQueries:
     """The label records, sorted by query, then item."""
 
     query: Codes
-    """shape (labels,)"""
     item: Codes
-    """shape (labels,)"""
+    """shape (labels,) each"""
     queries: Codes
     """Each query once, ascending, shape (queries,)."""
     offsets: Numbers
-    """Where each query's labels start, shape (queries + 1,)."""
+    """Start of the labels of each query, shape (queries + 1,)."""
 
     @classmethod
     def from_pairs(cls, query: npt.ArrayLike, item: npt.ArrayLike) -> LabelQueries:
@@ -63,12 +65,7 @@ class LabelQueries:
         if not np.array_equal(order, np.arange(len(order))):
             raise ParameterError("label records must be sorted by query, then item")
         queries, start = np.unique(pairs[0], return_index=True)
-        return cls(
-            pairs[0],
-            pairs[1],
-            queries.astype(np.int32),
-            np.append(start, len(order)).astype(np.int64),
-        )
+        return cls(*pairs, queries.astype(np.int32), np.append(start, len(order)).astype(np.int64))
 
     @property
     def row(self) -> npt.NDArray[np.int64]:
@@ -78,14 +75,14 @@ class LabelQueries:
 
 @dataclass(frozen=True)
 class LabelRanks:
-    """What a model did: for each label record the candidates above and level with it, for each query its best."""
+    """The ranks of the label records by one model, and its best candidates of each query."""
 
     higher: npt.NDArray[np.int32]
-    """Candidates that score higher than the label's item, shape (labels,)."""
+    """Candidates with a higher score than the item of the label, shape (labels,)."""
     equal: npt.NDArray[np.int32]
-    """Candidates that score the same, the item included; 0 where it is no candidate, shape (labels,)."""
+    """Candidates with the same score, including the item; 0 if it is no candidate, (labels,)."""
     best: Codes
-    """The best candidates of each query, equal scores by ascending code, -1 where there are no more, (queries, top)."""
+    """The best candidates of each query, (queries, top), padded with -1; ties by ascending code."""
 
 
 def rank_labels(
@@ -95,7 +92,7 @@ def rank_labels(
     *,
     top: int = 20,
 ) -> LabelRanks:
-    """How `model` ranks the records of `label_queries` among `candidates`, and its `top` best of each query."""
+    """Rank the records of `label_queries` among `candidates`, and find the `top` best per query."""
     if not np.array_equal(candidates.queries, label_queries.queries):
         raise ParameterError("`candidates` must be made for the queries of the label records")
     labels, rows = len(label_queries.query), len(label_queries.queries)
@@ -114,17 +111,15 @@ def rank_labels(
 
 
 def name_of(model: Scorer) -> str:
-    """What messages call the model: a class from elsewhere may have no name."""
+    """The name of a model in messages: a user's class may have none."""
     return str(getattr(model, "name", None) or type(model).__name__)
 
 
 def best_of(model: Scorer, candidates: Candidates, *, top: int = 20) -> Codes:
-    """The `top` best candidates of each query, -1 where there are no more, shape (queries, top): no labels needed."""
-    nothing = np.zeros(0, dtype=np.int32)
-    label_queries = LabelQueries(
-        nothing, nothing, candidates.queries, np.zeros(len(candidates.queries) + 1, dtype=np.int64)
-    )
-    return rank_labels(model, candidates, label_queries, top=top).best
+    """The `top` best candidates of each query, shape (queries, top), padded with -1."""
+    nothing, offsets = np.zeros(0, dtype=np.int32), np.zeros(len(candidates.queries) + 1, np.int64)
+    without_labels = LabelQueries(nothing, nothing, candidates.queries, offsets)
+    return rank_labels(model, candidates, without_labels, top=top).best
 
 
 def _rank_candidate_lists(
@@ -139,17 +134,10 @@ def _rank_candidate_lists(
         part = slice(label_queries.offsets[first], label_queries.offsets[last])
         starts = label_queries.offsets[first : last + 1] - label_queries.offsets[first]
         labels = LabelRows(starts, label_queries.item[part], out.higher[part], out.equal[part])
-        best = out.best[first:last]
+        best = BestRows(out.best[first:last], np.empty((last - first, out.best.shape[1])))
         nan = np.full(2, -1, dtype=np.int64)
         offsets = candidates.offsets[first : last + 1] - start
-        rank_lists(
-            scores,
-            offsets,
-            items,
-            labels,
-            BestRows(best, np.empty(best.shape, dtype=scores.dtype)),
-            nan,
-        )
+        rank_lists(scores, offsets, items, labels, best, nan)
         _refuse_nan(model, candidates.queries[first:last], nan)
 
 
@@ -173,29 +161,22 @@ def _rank_block(
     scores: npt.NDArray[Any],
     out: LabelRanks,
 ) -> None:
-    """The ranks for the queries from `first` on, whose scores these are, shared out among the cores."""
+    """Rank the queries from `first` on, which have these scores, on all cores."""
     codes = np.flatnonzero(candidates.sold).astype(np.uint32)
     sold = CategorizedItems(codes, candidates.category[codes])
 
     def work(part: slice) -> None:
         start, stop = first + part.start, first + part.stop
         queries, best = candidates.queries[start:stop], out.best[start:stop]
-        categories = np.where(
-            candidates.category[queries] < 0, NO_CATEGORY, candidates.category[queries]
-        )
+        category = candidates.category[queries]
+        categories = np.where(category < 0, NO_CATEGORY, category)
         rows = CategorizedItems(queries.astype(np.uint32), categories)
         labels = LabelRows(
             label_queries.offsets[start : stop + 1], label_queries.item, out.higher, out.equal
         )
         nan = np.full(2, -1, dtype=np.int64)
-        rank_rows(
-            scores[part],
-            rows,
-            sold,
-            labels,
-            BestRows(best, np.empty(best.shape, dtype=scores.dtype)),
-            nan,
-        )
+        best_rows = BestRows(best, np.empty(best.shape, dtype=scores.dtype))
+        rank_rows(scores[part], rows, sold, labels, best_rows, nan)
         _refuse_nan(model, queries, nan)
 
     parallel_slices(len(scores), work)
@@ -214,16 +195,18 @@ def _blocks(offsets: Numbers, size: int) -> Iterator[tuple[int, int]]:
 def _check_shape(model: Scorer, scores: npt.NDArray[Any], shape: tuple[int, ...]) -> None:
     if scores.shape != shape:
         raise ParameterError(
-            f"model {printable(name_of(model))!r} must give scores of shape {shape}, got {scores.shape}",
-            hint="`score` gives one number per pair, `score_all` one row per query with one number per item.",
+            f"model {printable(name_of(model))!r} must give scores of shape {shape}, "
+            f"got {scores.shape}",
+            hint="`score` gives one number per pair, `score_all` one row per query with one "
+            "number per item.",
         )
 
 
 def _refuse_nan(model: Scorer, queries: Codes, nan: npt.NDArray[np.int64]) -> None:
     if nan[0] >= 0:
         raise DivergedError(
-            f"model {printable(name_of(model))!r} gives a score that is not a number (NaN) to item code {nan[1]} "
-            f"for query code {queries[nan[0]]}",
+            f"model {printable(name_of(model))!r} gives a score that is not a number (NaN) to "
+            f"item code {nan[1]} for query code {queries[nan[0]]}",
             hint="A score must be a number for every pair; 0 or -inf where a model knows nothing.",
         )
 

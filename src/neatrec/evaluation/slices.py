@@ -1,4 +1,4 @@
-"""Where a model is good: label records by popularity, category, strength and times seen in training."""
+"""Slices of the label records: by popularity, category, strength and count in training."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Numbers = npt.NDArray[np.int64]
 
 DECILES = 10
 SEEN = ((0, 0, "0"), (1, 1, "1"), (2, 4, "2-4"), (5, None, "5+"))
-"""How often a pair was bought together in training: lowest and highest count, name."""
+"""Slices of the count of a pair in training: lowest and highest count, name."""
 
 
 @dataclass(frozen=True)
 class SliceSpec:
-    """One way to cut the label records: `names[code[i]]` is the slice of record i."""
+    """A partition of the label records: `names[code[i]]` is the slice of record i."""
 
     by: str
     names: tuple[str, ...]
@@ -36,7 +36,7 @@ def slicings(
     pair_count: Numbers,
     levels: Mapping[float, npt.NDArray[np.bool_]],
 ) -> tuple[SliceSpec, ...]:
-    """All ways to cut: `purchases` (items,) and `pair_count` (labels,) from training, `levels` the masks of labels."""
+    """All partitions: `purchases` (items,) and `pair_count` (labels,) come from training."""
     return (
         by_decile("query popularity", purchases[label_queries.query]),
         by_decile("item popularity", purchases[label_queries.item]),
@@ -47,15 +47,15 @@ def slicings(
 
 
 def by_decile(name: str, purchases: Numbers) -> SliceSpec:
-    """Ten slices of about equally many records, least bought first; fewer where many records have equal purchases.
+    """Ten slices with similar numbers of records, least bought first; fewer with many ties.
 
     >>> by_decile("query popularity", np.array([5, 5, 5, 9])).names
     ('5', '9')
     """
     shares = np.linspace(0, 1, DECILES + 1)[1:-1]
-    edges = (
-        np.unique(np.quantile(purchases, shares, method="lower")) if len(purchases) else np.zeros(0)
-    )
+    edges = np.zeros(0)
+    if len(purchases):
+        edges = np.unique(np.quantile(purchases, shares, method="lower"))
     code = np.searchsorted(edges, purchases, side="left")
     used, code = np.unique(code, return_inverse=True)
     names = []
@@ -66,7 +66,7 @@ def by_decile(name: str, purchases: Numbers) -> SliceSpec:
 
 
 def by_category(label_queries: LabelQueries, catalog: Catalog) -> SliceSpec:
-    """Slices by the query's category at the shallowest level, as the paper's department table."""
+    """Slices by the query's category at the top level, as in the paper's department table."""
     if not catalog.levels:
         return SliceSpec("category", ("all",), np.zeros(len(label_queries.query), dtype=np.int64))
     category = catalog.category_of(catalog.levels[0])[label_queries.query]
@@ -87,13 +87,12 @@ def by_strength(levels: Mapping[float, npt.NDArray[np.bool_]]) -> SliceSpec:
 
 
 def by_pair_count(pair_count: Numbers) -> SliceSpec:
-    """Slices by how often the pair was bought together in training: 0, 1, 2-4, 5+.
+    """Slices by the count of the pair in training: 0, 1, 2-4, 5+.
 
     >>> by_pair_count(np.array([0, 3, 7])).code.tolist()
     [0, 2, 3]
     """
     lowest = np.array([low for low, _, _ in SEEN])
     code = np.searchsorted(lowest, pair_count, side="right") - 1
-    return SliceSpec(
-        "times seen in training", tuple(name for _, _, name in SEEN), code.astype(np.int64)
-    )
+    names = tuple(name for _, _, name in SEEN)
+    return SliceSpec("times seen in training", names, code.astype(np.int64))

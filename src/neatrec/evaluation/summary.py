@@ -1,6 +1,6 @@
-"""From ranks to results: means with intervals, tests between models, slices, and the measures that need no labels.
+"""From ranks to results: means with intervals, paired tests, slices and label-free measures.
 
-Means, intervals and tests come from ranks and label records alone, so they can be recomputed from saved ranks.
+Means, intervals and tests depend on ranks and label records only: saved ranks reproduce them.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Floats = npt.NDArray[np.float64]
 LabelMask = npt.NDArray[np.bool_]
 
 TESTED = ("hr@10", "ndcg@10")
-"""The metrics that models are tested on, where they are among those computed."""
+"""The metrics of the paired tests, if they are computed."""
 LIST_LENGTH = 10
-"""How many recommendations coverage and popularity look at, and the k of the slices."""
+"""Number of answers in coverage and popularity, and the k of the slices."""
 ONE_SEED = "the choice of items only: one training seed, so the spread between trainings is missing"
 SAME_FOR_ALL_SEEDS = "the choice of items; training does not depend on the seed"
 ITEMS_AND_SEEDS = "the choice of items and training seeds"
@@ -38,11 +38,11 @@ ITEMS_AND_SEEDS = "the choice of items and training seeds"
 
 @dataclass(frozen=True)
 class SummaryOptions:
-    """List lengths of the metrics, and how intervals and tests are computed."""
+    """List lengths of the metrics, and options of the resampling."""
 
     ks: tuple[int, ...] = KS
     rounds: int = ROUNDS
-    """Resamplings of an interval of the label-free measures."""
+    """Number of resamplings of the label-free measures."""
     seed: int = 0
     """Seed of these resamplings."""
 
@@ -55,21 +55,21 @@ DEFAULT_OPTIONS = SummaryOptions()
 
 @dataclass(frozen=True)
 class ModelSummary:
-    """One model's line: `mean`, `low`, `high`, `macro`, `seed_sd` by metric name ("hr@10", "ndcg@10", "mrr", ...)."""
+    """The results of one model by name of the metric ("hr@10", "ndcg@10", "mrr", ...)."""
 
     name: str
     mean: dict[str, float]
-    """Means over label records; NaN where there are none."""
+    """Means over label records; NaN without labels."""
     low: dict[str, float]
     high: dict[str, float]
     macro: dict[str, float]
-    """Means over queries of each query's own mean: a query with many labels counts once."""
+    """Means over queries of the mean of each query: a query with many labels counts once."""
     seeds: int
-    """Trainings that went into the means."""
+    """Number of trainings."""
     seed_sd: dict[str, float] | None
-    """Standard deviation between trainings; None where there is one only."""
+    """Standard deviation between trainings; None for a single training."""
     variance: str
-    """What the intervals cover."""
+    """The sources of variation that the intervals cover."""
 
     def interval(self, metric: str) -> tuple[float, float, float]:
         """The mean and the ends of its interval."""
@@ -78,7 +78,7 @@ class ModelSummary:
 
 @dataclass(frozen=True)
 class PairedTest:
-    """Whether `better` beats `worse` on the same label records."""
+    """The difference of two models on the same label records."""
 
     better: str
     worse: str
@@ -88,26 +88,27 @@ class PairedTest:
     high: float
     p: float
     p_holm: float
-    """Corrected for all pairs of models tested on this metric."""
+    """Corrected for all pairs of models on this metric."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """All models on one level's labels and one candidate set."""
+    """All models on the labels of one level and one candidate set."""
 
     labels: int
     queries: int
     models: tuple[ModelSummary, ...]
-    """In the order in which the models were given."""
+    """In the given order."""
     tests: tuple[PairedTest, ...]
 
     def by_name(self, name: str) -> ModelSummary:
+        """The results of a model."""
         return next(model for model in self.models if model.name == name)
 
 
 @dataclass(frozen=True)
 class _Means:
-    """The means of one model over the chosen label records."""
+    """The means of one model over the selected label records."""
 
     by_training: Floats  # (trainings, metrics)
     macro: Floats  # (metrics,)
@@ -120,51 +121,45 @@ class _Means:
 
     @property
     def training_variance(self) -> Floats:  # (metrics,)
-        """What the choice of training seeds adds to the variance of the mean; 0 with a single training."""
+        """The variance of the mean between trainings; 0 for a single training."""
         trainings = len(self.by_training)
-        return (
-            self.by_training.var(axis=0, ddof=1) / trainings
-            if trainings > 1
-            else np.zeros(len(self.macro))
-        )
+        if trainings == 1:
+            return np.zeros(len(self.macro))
+        return np.asarray(self.by_training.var(axis=0, ddof=1) / trainings)
 
 
 def summarize_ranks(
     label_ranks: RanksByModel,
     label_queries: LabelQueries,
-    chosen: LabelMask | None = None,
+    selected: LabelMask | None = None,
     options: SummaryOptions = DEFAULT_OPTIONS,
     *,
     tested: Sequence[str] = TESTED,
     values: Mapping[str, Sequence[Floats]] | None = None,
 ) -> Summary:
-    """Means, intervals and tests of all models over the label records in `chosen` (default: all).
+    """Means, intervals and tests of all models over the `selected` label records (default: all).
 
-    `values` is what `all_values` gives for `label_ranks`, where it is known already. A model's line depends on its own
-    ranks, not on the other models.
+    `values`: the result of `all_values` for `label_ranks`, where known. The results of a model
+    depend on its own ranks only.
     """
-    chosen = np.ones(len(label_queries.query), dtype=bool) if chosen is None else chosen
+    selected = np.ones(len(label_queries.query), dtype=bool) if selected is None else selected
     names = metric_names(options.ks)
-    query = label_queries.query[chosen]
+    query = label_queries.query[selected]
     start = np.flatnonzero(np.diff(query, prepend=-1))
-    dyads = Dyads.from_pairs(query, label_queries.item[chosen])
+    dyads = Dyads.from_pairs(query, label_queries.item[selected])
     values = all_values(label_ranks, options.ks) if values is None else values
     means = {
-        name: _means([run[chosen] for run in runs], start, dyads) for name, runs in values.items()
+        name: _means([run[selected] for run in runs], start, dyads) for name, runs in values.items()
     }
-    models = [
+    models = tuple(
         _model_summary(name, means[name], dyads, names, label_ranks[name]) for name in label_ranks
-    ]
-    tests = (
-        _tests(means, dyads, names, [metric for metric in tested if metric in names])
-        if len(start)
-        else ()
     )
-    return Summary(labels=len(query), queries=len(start), models=tuple(models), tests=tests)
+    metrics = [metric for metric in tested if metric in names] if len(start) else []
+    return Summary(len(query), len(start), models, _tests(means, dyads, names, metrics))
 
 
 def all_values(label_ranks: RanksByModel, ks: Sequence[int]) -> dict[str, list[Floats]]:
-    """Every metric of every label record, (labels, metrics), for each training of each model."""
+    """All metrics of each label record, (labels, metrics), for each training of each model."""
     if not all(label_ranks.values()):
         raise ParameterError("each model must have been evaluated at least once")
     return {
@@ -174,64 +169,46 @@ def all_values(label_ranks: RanksByModel, ks: Sequence[int]) -> dict[str, list[F
 
 
 def _means(values: Sequence[Floats], start: npt.NDArray[np.int64], dyads: Dyads) -> _Means:
-    """Of `values`, (labels, metrics) by training; the labels of a query begin at `start`."""
+    """The means of `values`, (labels, metrics) by training; labels of a query begin at `start`."""
     of_labels = np.mean(values, axis=0)
+    influence = dyads.influence(of_labels)
     if not len(start):
         nothing = np.full(of_labels.shape[1], np.nan)
-        return _Means(
-            np.broadcast_to(nothing, (len(values), len(nothing))),
-            nothing,
-            dyads.influence(of_labels),
-        )
+        return _Means(np.broadcast_to(nothing, (len(values), len(nothing))), nothing, influence)
     sizes = np.diff(start, append=len(of_labels))
     macro: Floats = (np.add.reduceat(of_labels, start) / sizes[:, None]).mean(axis=0)
-    return _Means(np.stack([run.mean(axis=0) for run in values]), macro, dyads.influence(of_labels))
+    return _Means(np.stack([run.mean(axis=0) for run in values]), macro, influence)
 
 
 def _model_summary(
     name: str, means: _Means, dyads: Dyads, names: Sequence[str], runs: Sequence[LabelRanks]
 ) -> ModelSummary:
     low, high = dyads.share_interval(means.mean, means.influence.variance + means.training_variance)
-    several = len(runs) > 1
-    spread = means.by_training.std(axis=0, ddof=1) if several else None
-    if not several:
-        variance = ONE_SEED
-    else:
-        variance = (
-            SAME_FOR_ALL_SEEDS
-            if all(same_ranks(runs[0], run) for run in runs[1:])
-            else ITEMS_AND_SEEDS
-        )
-
-    def by_name(values: Floats) -> dict[str, float]:
-        return dict(zip(names, values.tolist(), strict=True))
-
-    return ModelSummary(
-        name=name,
-        mean=by_name(means.mean),
-        low=by_name(low),
-        high=by_name(high),
-        macro=by_name(means.macro),
-        seeds=len(runs),
-        seed_sd=None if spread is None else by_name(spread),
-        variance=variance,
+    seed_sd, variance = None, ONE_SEED
+    if len(runs) > 1:
+        spread = means.by_training.std(axis=0, ddof=1)
+        seed_sd = dict(zip(names, spread.tolist(), strict=True))
+        same = all(same_ranks(runs[0], run) for run in runs[1:])
+        variance = SAME_FOR_ALL_SEEDS if same else ITEMS_AND_SEEDS
+    mean, lowest, highest, macro = (
+        dict(zip(names, values.tolist(), strict=True))
+        for values in (means.mean, low, high, means.macro)
     )
+    return ModelSummary(name, mean, lowest, highest, macro, len(runs), seed_sd, variance)
 
 
 def same_ranks(one: LabelRanks, other: LabelRanks) -> bool:
-    """Whether two trainings ranked all labels alike."""
+    """Whether two trainings ranked all labels in the same way."""
     return np.array_equal(one.higher, other.higher) and np.array_equal(one.equal, other.equal)
 
 
 def _tests(
     means: Mapping[str, _Means], dyads: Dyads, names: Sequence[str], metrics: Sequence[str]
 ) -> tuple[PairedTest, ...]:
-    """All pairs of models on each metric, on the same label records."""
+    """Paired tests of all models on each metric."""
     pairs = list(combinations(means, 2))
-    if not pairs:
-        return ()
     out: list[PairedTest] = []
-    for metric in metrics:
+    for metric in metrics if pairs else ():
         column = names.index(metric)
         mean = {name: own.mean[column] for name, own in means.items()}
         moved = {name: own.influence.column(column) for name, own in means.items()}
@@ -253,12 +230,12 @@ def _tests(
 
 @dataclass(frozen=True)
 class RecommendationStats:
-    """What a model recommends, whatever the labels are."""
+    """Statistics of the answers of a model, independent of labels."""
 
     coverage: float
-    """Share of the items sold in training that are recommended for any query among the first LIST_LENGTH."""
+    """Share of the items sold in training among the first LIST_LENGTH answers to any query."""
     popularity: float
-    """Mean training purchases of the recommended items."""
+    """Mean training purchases of the answers."""
 
 
 @dataclass(frozen=True)
@@ -269,9 +246,9 @@ class LevelResult:
     candidates: str
     summary: Summary
     ceiling: dict[int, float]
-    """The hit rate that a perfect ranking reaches, by k."""
+    """The hit rate of a perfect ranking, by k."""
     recommended: dict[str, RecommendationStats]
-    """By model."""
+    """Statistics by model."""
 
 
 @dataclass(frozen=True)
@@ -285,15 +262,16 @@ class SliceResult:
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """Every measure of every model."""
+    """All measures of all models."""
 
     results: tuple[LevelResult, ...]
     slices: dict[str, tuple[SliceResult, ...]]
-    """By candidate set, at the first level."""
+    """Slices by candidate set, at the first level."""
     held_out: dict[str, HeldOutLift]
     completion: dict[str, CartCompletion]
 
     def result(self, level: float, candidates: str) -> LevelResult:
+        """The result at a level on a candidate set."""
         return next(r for r in self.results if r.level == level and r.candidates == candidates)
 
 
@@ -302,7 +280,7 @@ def summarize(
     ranks: Mapping[str, Sequence[ModelRanks]],
     options: SummaryOptions = DEFAULT_OPTIONS,
 ) -> EvaluationResult:
-    """The results of all models; `ranks` holds those of each training, the first with the label-free measures."""
+    """Summarize all models; the first of the `ranks` of a model has the label-free measures."""
     levels = task.labels.levels
     names = [candidates.name for candidates in task.candidate_sets]
     results: dict[tuple[float, str], LevelResult] = {}
@@ -334,16 +312,16 @@ def _level_result(
     candidates: str,
     options: SummaryOptions,
 ) -> LevelResult:
-    chosen = task.labels.at(level)
+    selected = task.labels.at(level)
     queries = task.label_queries
-    found = next(each for each in task.candidate_sets if each.name == candidates)
-    is_candidate = found.holds(queries.query[chosen], queries.item[chosen])
-    rows = np.unique(queries.row[chosen])
+    candidate_set = next(each for each in task.candidate_sets if each.name == candidates)
+    is_candidate = candidate_set.holds(queries.query[selected], queries.item[selected])
+    rows = np.unique(queries.row[selected])
     return LevelResult(
         level,
         candidates,
-        summarize_ranks(label_ranks, queries, chosen, options),
-        ceiling(queries.row[chosen], is_candidate, options.ks),
+        summarize_ranks(label_ranks, queries, selected, options),
+        ceiling(queries.row[selected], is_candidate, options.ks),
         {name: _recommendation_stats(runs, rows, task) for name, runs in label_ranks.items()},
     )
 
@@ -374,15 +352,15 @@ def summarize_slices(
     label_ranks: RanksByModel,
     label_queries: LabelQueries,
     cuts: Sequence[SliceSpec],
-    chosen: LabelMask,
+    selected: LabelMask,
 ) -> tuple[SliceResult, ...]:
-    """Means and intervals at LIST_LENGTH of all models on every slice that has label records; no tests."""
+    """Means and intervals at LIST_LENGTH of all models on each slice with label records."""
     own = SummaryOptions((LIST_LENGTH,))
     values = all_values(label_ranks, own.ks)
     out = []
     for cut in cuts:
         for code, name in enumerate(cut.names):
-            part = chosen & (cut.code == code)
+            part = selected & (cut.code == code)
             if part.any():
                 summary = summarize_ranks(
                     label_ranks, label_queries, part, own, tested=(), values=values
@@ -394,7 +372,7 @@ def summarize_slices(
 def _label_free(
     task: EvaluationTask, ranks: Mapping[str, ModelRanks], options: SummaryOptions
 ) -> tuple[dict[str, HeldOutLift], dict[str, CartCompletion]]:
-    """Held-out lift and cart completion by model, at the list lengths that are kept."""
+    """Held-out lift and cart completion by model, for list lengths up to TOP."""
     how: dict[str, Any] = {
         "ks": [k for k in options.ks if k <= TOP],
         "rounds": options.rounds,

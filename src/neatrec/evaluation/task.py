@@ -1,4 +1,4 @@
-"""`EvaluationTask`: queries and candidates that every model is evaluated with; `evaluate_model`: its `ModelRanks`."""
+"""`EvaluationTask`: the same queries and candidates for each model; `evaluate_model` ranks them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from neatrec.evaluation.ranks import LabelQueries, LabelRanks, Scorer, best_of, 
 from neatrec.labels import Labels
 
 TOP = max(KS)
-"""Recommendations kept for each query."""
+"""Number of answers that are kept for each query."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class EvaluationTask:
     purchases: Numbers
     """Lines of each item in the training baskets, shape (items,)."""
     pair_count: Numbers
-    """Times each label's pair was bought together in training, shape (labels,)."""
+    """Count of the pair of each label in training, shape (labels,)."""
     held_out: HeldOutPairs | None
     held_out_candidates: CandidateSet | None
     """The candidate sets of the held-out queries."""
@@ -52,6 +52,7 @@ class EvaluationTask:
 
     @property
     def candidate_sets(self) -> tuple[Candidates, ...]:
+        """Both candidate sets of the labels."""
         return self.candidate_set, self.catalogue
 
 
@@ -65,10 +66,10 @@ def build_task(
     carts: int = CARTS,
     seed: int = 0,
 ) -> EvaluationTask:
-    """The task: `labels` come from `test`, candidates from `train`; the two must not share a basket.
+    """Build the task: `labels` from `test`, candidates from `train`, without a common basket.
 
-    `candidates` is the size of the candidate set. The held-out lift uses `queries` best sellers, cart completion uses
-    `carts` test baskets; 0 leaves a measure out.
+    `candidates` is the size of the candidate set. The held-out lift uses `queries` best sellers,
+    cart completion `carts` test baskets; 0 leaves a measure out.
     """
     refuse_overlap(train, test)
     _check_origin(labels, train, test)
@@ -106,20 +107,20 @@ def _check_origin(labels: Labels, train: Baskets, test: Baskets) -> None:
 
 @dataclass(frozen=True)
 class ModelRanks:
-    """The ranks and recommendations of one training of a model."""
+    """The ranks and answers of one training of a model."""
 
     label_ranks: Mapping[str, LabelRanks]
     """By name of the candidate set."""
     held_out: npt.NDArray[np.int32] | None = None
-    """Recommendations for the queries of the held-out lift, shape (queries, TOP)."""
+    """Answers to the queries of the held-out lift, shape (queries, TOP)."""
     cart_answers: npt.NDArray[np.int32] | None = None
-    """Recommendations for the carts, shape (carts, TOP)."""
+    """Answers to the carts, shape (carts, TOP)."""
 
 
 def evaluate_model(model: Scorer, task: EvaluationTask, *, label_free: bool = True) -> ModelRanks:
-    """The ranks of `model`. The label-free measures can be left out: one training of a model is enough for them.
+    """Rank the labels by `model`; the label-free measures need one training of a model only.
 
-    A model that gives scores but no ranking (`rank`) completes no carts.
+    A model without `rank` completes no carts.
     """
     label_ranks = {
         candidates.name: rank_labels(model, candidates, task.label_queries, top=TOP)
@@ -130,11 +131,9 @@ def evaluate_model(model: Scorer, task: EvaluationTask, *, label_free: bool = Tr
 
 
 def add_label_free(model: Scorer, task: EvaluationTask, ranks: ModelRanks) -> ModelRanks:
-    """`ranks` with what the measures that need no labels are computed from."""
+    """Add the answers for the label-free measures to `ranks`."""
     candidates, hidden = task.held_out_candidates, task.hidden_items
     best = None if candidates is None else best_of(model, candidates, top=TOP)
     recommends = callable(getattr(model, "rank", None))
-    cart_answers = (
-        answer_hidden(model, hidden, k=TOP) if hidden is not None and recommends else None
-    )
-    return ModelRanks(ranks.label_ranks, best, cart_answers)
+    answers = answer_hidden(model, hidden, k=TOP) if hidden is not None and recommends else None
+    return ModelRanks(ranks.label_ranks, best, answers)

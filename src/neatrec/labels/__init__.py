@@ -1,4 +1,4 @@
-"""Which pairs really go together: labels by two protocols, the shuffle null, the audit."""
+"""Labels, the pairs that go together, by two protocols; and the shuffle null."""
 
 from neatrec.labels.config import EXPECTED, PROTOCOLS, LabelOptions
 from neatrec.labels.make import make_labels

@@ -1,4 +1,4 @@
-"""`protocol="calibrated"`: exact Poisson tails against quasi-independence, a false-discovery rate over all pairs."""
+"""`protocol="calibrated"`: exact Poisson tails and a false-discovery rate over all pairs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from neatrec.labels.config import LabelConfig
 
 SMALLEST_P = float(np.finfo(np.float64).tiny)
-"""Smaller p-values are given as this one; `statistic` (-log10 p) distinguishes them."""
+"""Lower limit of p-values; `statistic` (-log10 p) distinguishes smaller ones."""
 TABLE_SIZE = 1024
 """Pairs with larger counts are always tested."""
 SLACK = 1 + 1e-6
@@ -29,13 +29,16 @@ SLACK = 1 + 1e-6
 
 @dataclass(frozen=True)
 class CalibratedTest:
-    """P(X >= count | E) with E from the margins of the same count, then Benjamini and Hochberg over all possible pairs."""
+    """P(X >= count | E), then Benjamini and Hochberg over all possible pairs.
+
+    E comes from the margins of the same count.
+    """
 
     config: LabelConfig
     level_kind: ClassVar[str] = "q"
 
     def test(self, book: CountBook, at_least: float = 0.0) -> Counts:
-        """The pairs that may be labels, with columns expected, statistic, p and q; and all with p <= `at_least`."""
+        """The possible labels, and all pairs with p <= `at_least`, with their statistics."""
         options = self.config.counting
         margins = book.margins("all", options)
         tests = possible_pairs(
@@ -49,9 +52,9 @@ class CalibratedTest:
         expected = fitted.of(pairs.query, pairs.item, pairs.count)
         # never 0: a threshold of 0 means that there are no labels
         p = np.maximum(poisson_tail(pairs.count, expected), SMALLEST_P)
-        # zero where p is 1; finite where p underflows
+        # 0 where p is 1; finite where p underflows
         surprise = np.maximum(-poisson_log_tail(pairs.count, expected) / np.log(10.0), 0.0)
-        q = benjamini_hochberg(p, tests).q
+        q = benjamini_hochberg(p, tests)
         return pairs.with_columns(expected=expected, statistic=surprise, p=p, q=q)
 
     def thresholds(self, tested: Counts, levels: tuple[float, ...]) -> dict[float, float]:
@@ -60,6 +63,6 @@ class CalibratedTest:
         return {level: float(p[q <= level].max(initial=0.0)) for level in levels}
 
     def passes(self, tested: Counts, threshold: float) -> Mask:
-        """Which pairs are labels by that number."""
+        """Mask of the pairs that are labels at this threshold."""
         passes: Mask = (tested.column("p") <= threshold) & (threshold > 0)
         return passes

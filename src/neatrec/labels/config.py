@@ -1,4 +1,4 @@
-"""How labels are made: `LabelOptions` as given, and `LabelConfig`, what they resolve to for some baskets."""
+"""The options of labels: `LabelOptions` as given, `LabelConfig` as resolved for some baskets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEVELS = (0.05, 0.01, 0.001)
 
 @dataclass(frozen=True)
 class LabelOptions:
-    """What a user chooses; checked, before any baskets are read.
+    """The options of a user, checked before any baskets are read.
 
     >>> LabelOptions("paper", levels=0.05).levels
     (0.05,)
@@ -35,11 +35,11 @@ class LabelOptions:
 
     protocol: str = "calibrated"
     levels: tuple[float, ...] = LEVELS
-    """False-discovery rates (calibrated) or p-values (paper); one number is taken as well."""
+    """False-discovery rates (calibrated) or p-values (paper): one number or several."""
     expected: str = "quasi"
     """Expected counts of the calibrated protocol: quasi or product."""
     strata: Sequence[str] | None = None
-    """Columns whose differences must not make labels (calibrated): basket_size, month, any attribute of the baskets.
+    """Columns whose differences make no labels (calibrated): basket_size, month, any attribute.
     None: basket size, month and store, as far as the baskets have them; (): none."""
     min_basket: int = 5
     category_level: str | None = DEEPEST
@@ -57,20 +57,20 @@ class LabelOptions:
         object.__setattr__(self, "strata", parse_strata(self.strata))
         if self.protocol == "paper" and (self.strata or self.expected != "quasi"):
             raise ParameterError(
-                "`strata` and `expected` must be left alone with the paper protocol, which has its own expected counts",
+                "`strata` and `expected` must be left alone with the paper protocol, which has its "
+                "own expected counts",
                 hint="Use protocol='calibrated'.",
             )
         object.__setattr__(self, "levels", checked_levels(self.levels))
 
     def resolve(self, baskets: Baskets) -> LabelConfig:
-        """Directed where cart order is known, once per customer where customers return, within the strata there are."""
+        """Resolve the defaults: by cart order, returning customers and the known strata."""
         values = {field.name: getattr(self, field.name) for field in fields(LabelOptions)}
+        calibrated = self.protocol == "calibrated"
         if self.once_per_customer is None:
-            values["once_per_customer"] = self.protocol == "calibrated" and customers_return(
-                baskets
-            )
+            values["once_per_customer"] = calibrated and customers_return(baskets)
         if self.strata is None:
-            values["strata"] = default_strata(baskets) if self.protocol == "calibrated" else ()
+            values["strata"] = default_strata(baskets) if calibrated else ()
         strata_groups(baskets, values["strata"] or ())  # refuses a missing column
         values["category_level"] = _level_of(baskets.catalog, self.category_level)
         return LabelConfig(**values, directed=baskets.ordered)
@@ -78,10 +78,10 @@ class LabelOptions:
 
 @dataclass(frozen=True)
 class LabelConfig(LabelOptions):
-    """A protocol and its options; the labels of the same baskets never differ."""
+    """A protocol with all options resolved: it determines the labels of some baskets."""
 
     category_level: str | None = DEEPEST
-    """The level whose pairs are left out; None where they are kept or items have no categories."""
+    """The level whose pairs are left out; None: pairs are kept, or items have no categories."""
     once_per_customer: bool = False
     directed: bool = True
 
@@ -92,6 +92,7 @@ class LabelConfig(LabelOptions):
 
     @property
     def counting(self) -> CountOptions:
+        """The options of the count."""
         return CountOptions(
             directed=self.directed,
             min_basket=self.min_basket,
@@ -102,20 +103,17 @@ class LabelConfig(LabelOptions):
 
     @property
     def options(self) -> dict[str, Any]:
-        """What defines the labels beside protocol and levels, as outputs record it."""
-        common = {
+        """The options that determine the labels, in addition to protocol and levels."""
+        options: dict[str, Any] = {
             "directed": self.directed,
             "min_basket": self.min_basket,
             "category_level": self.category_level,
             "once_per_customer": self.once_per_customer,
             "max_basket_pairs": self.max_basket_pairs,
         }
-        own = (
-            {}
-            if self.protocol == "paper"
-            else {"expected": self.expected, "strata": list(self.strata or ())}
-        )
-        return {**common, **own}
+        if self.protocol == "calibrated":
+            options |= {"expected": self.expected, "strata": list(self.strata or ())}
+        return options
 
     @property
     def protocol_test(self) -> PaperTest | CalibratedTest:
@@ -123,18 +121,18 @@ class LabelConfig(LabelOptions):
         return PaperTest(self) if self.protocol == "paper" else CalibratedTest(self)
 
     def expected_of(self, baskets: Baskets, margins: Margins) -> Expected:
-        """Expected counts with these margins of the baskets, or with those of the strata they are made of."""
+        """Expected counts with these margins of the baskets, or with the margins of strata."""
         if not self.strata:
             return fit_expected(margins, self.expected, directed=self.directed)
         return StratifiedExpected.fit(baskets, self.strata, self.counting, self.expected)
 
     def lifts_in(self, baskets: Baskets, query: Codes, item: Codes, engine: Engine) -> Floats:
-        """The lifts of pairs, sorted by query, then item, in other baskets, counted and expected in the same way."""
+        """The lifts of pairs (sorted by query, then item) in other baskets, by the same options."""
         start = np.searchsorted(query, np.arange(len(baskets.catalog) + 1))
         only = PairArrays(start, item, np.ones(len(item), dtype=np.int64))
-        found = count(baskets, replace(self.counting, only=only), engine)
-        times = found.values("count", query, item)
-        expected = self.expected_of(baskets, found.margins).of(query, item, times)
+        counts = count(baskets, replace(self.counting, only=only), engine)
+        times = counts.values("count", query, item)
+        expected = self.expected_of(baskets, counts.margins).of(query, item, times)
         return lift(times, expected)
 
 

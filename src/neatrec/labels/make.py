@@ -1,13 +1,12 @@
-"""`make_labels`: baskets in, labels out; `run_labels` with the shuffle null beside them."""
+"""`make_labels`: labels of baskets; `run_labels`: labels with the shuffle null."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from neatrec._version import __version__
 from neatrec.cooccurrence.count_book import CountBook
@@ -16,10 +15,8 @@ from neatrec.cooccurrence.expected_counts import fit_expected
 from neatrec.cooccurrence.lift_prior import LEAST_COUNT, lift_prior
 from neatrec.data.baskets import Baskets
 from neatrec.data.counts import Counts
-from neatrec.labels.calibrated import CalibratedTest
 from neatrec.labels.config import LabelConfig, LabelOptions
 from neatrec.labels.null import NullResult, check_within, shuffle_null
-from neatrec.labels.paper import PaperTest
 from neatrec.labels.record import Labels
 from neatrec.statistics import LiftEstimate, estimate_lifts
 from neatrec.text import plural, printable
@@ -30,13 +27,21 @@ JSON_FORMAT = 1
 DEFAULTS = LabelOptions()
 FEW_LABELS = 100
 WORTHWHILE = 1.5
-"""Smaller baskets are suggested where they give this many times the labels."""
+"""Smaller baskets are suggested if they give this many times the labels."""
 SMALLEST_BASKET = 2
 """The smallest basket that holds a pair."""
 COLUMNS = ("count", "expected", "statistic", "p", "q", "customers", "reverse")
-"""Columns of the tested pairs that labels have, too."""
-Codes = npt.NDArray[np.int32]
-Positions = npt.NDArray[np.int64]
+"""Columns that labels take from the tested pairs."""
+
+
+class TestedPairs(NamedTuple):
+    """The pairs that a protocol tested."""
+
+    tested: Counts
+    thresholds: dict[float, float]
+    """The threshold of each level."""
+    passing: Counts
+    """The pairs that pass the widest level."""
 
 
 def make_labels(
@@ -71,27 +76,23 @@ def make_labels(
 
 
 def labels_of(book: CountBook, options: LabelOptions = DEFAULTS) -> Labels:
-    """`make_labels` of the baskets of a book."""
+    """Make the labels of the baskets of a book."""
     baskets = book.baskets
     config = options.resolve(baskets)
     if config.category_level is not None:
         log.info("pairs of one %s are left out", printable(config.category_level))
-    test = config.protocol_test
-    tested = test.test(book)
-    thresholds, passing = _passing(config, test, tested)
+    tested, thresholds, passing = tested_pairs(config, book)
     totals, overall, prior = tested.margins, passing.column("expected"), None
     if config.protocol == "calibrated" and len(passing):
         fitted = fit_expected(totals, config.expected, directed=config.directed)
         overall = fitted.of(passing.query, passing.item)
         repeated = book.count("all", replace(config.counting, min_count=LEAST_COUNT))
         prior = lift_prior(repeated, book, config.expected)
-    found = estimate_lifts(prior, passing.count, overall).within(
-        overall, passing.column("expected")
-    )
-    evidence = _evidence(passing, found, directed=config.directed)
+    expected = passing.column("expected")
+    lifts = estimate_lifts(prior, passing.count, overall).within(overall, expected)
     labels = Labels(
         protocol=config.protocol,
-        level_kind=test.level_kind,
+        level_kind=config.protocol_test.level_kind,
         levels=config.levels,
         thresholds=thresholds,
         baskets=totals.baskets,
@@ -100,7 +101,7 @@ def labels_of(book: CountBook, options: LabelOptions = DEFAULTS) -> Labels:
         basket_hash=baskets.hash,
         catalog=tested.catalog,
         options=config.options,
-        **evidence,
+        **_evidence(passing, lifts, directed=config.directed),
     )
     if not len(labels):
         log.warning(
@@ -113,70 +114,60 @@ def labels_of(book: CountBook, options: LabelOptions = DEFAULTS) -> Labels:
     return labels
 
 
-def _passing(
-    config: LabelConfig, test: PaperTest | CalibratedTest, tested: Counts
-) -> tuple[dict[float, float], Counts]:
-    """The threshold of each level, and the pairs that pass at the widest."""
+def tested_pairs(config: LabelConfig, book: CountBook) -> TestedPairs:
+    """Test the pairs of the baskets of a book."""
+    test = config.protocol_test
+    tested = test.test(book)
     thresholds = test.thresholds(tested, config.levels)
-    return thresholds, tested.where(test.passes(tested, thresholds[max(config.levels)]))
+    passing = tested.where(test.passes(tested, thresholds[max(config.levels)]))
+    return TestedPairs(tested, thresholds, passing)
 
 
-def _evidence(pairs: Counts, found: LiftEstimate, *, directed: bool) -> dict[str, Any]:
-    """The columns of `Labels` for the pairs that passed; `found` are their lifts."""
-    query, item, source = _both_ways(pairs.query, pairs.item, np.arange(len(pairs)), directed)
+def _evidence(pairs: Counts, lifts: LiftEstimate, *, directed: bool) -> dict[str, Any]:
+    """The columns of `Labels`; without direction a pair is a label both ways."""
+    query, item, source = pairs.query, pairs.item, np.arange(len(pairs))
+    if not directed:
+        query, item = np.append(query, item), np.append(item, query)
+        order = np.lexsort((item, query))
+        query, item, source = query[order], item[order], np.append(source, source)[order]
     columns = {name: values[source] for name, values in pairs.columns.items()}
     return {
         "query": query,
         "item": item,
-        "lift": found.lift[source],
-        "lift_low": found.low[source],
-        "lift_high": found.high[source],
+        "lift": lifts.lift[source],
+        "lift_low": lifts.low[source],
+        "lift_high": lifts.high[source],
         **{name: columns.get(name) for name in COLUMNS},
     }
 
 
-def _both_ways(
-    query: Codes, item: Codes, source: Positions, directed: bool
-) -> tuple[Codes, Codes, Positions]:
-    """Labels as (query, item, position of the pair): also (item, query) where pairs have no direction."""
-    if directed:
-        return query, item, source
-    query, item = np.append(query, item), np.append(item, query)
-    order = np.lexsort((item, query))
-    return query[order], item[order], np.append(source, source)[order]
-
-
 def smaller_baskets(
-    baskets: Baskets, found: int, options: LabelOptions, engine: Engine = MEMORY
+    baskets: Baskets, labels: int, options: LabelOptions, engine: Engine = MEMORY
 ) -> str:
-    """A sentence that suggests --min-basket 2 where few labels were found and it gives many more; else "".
-
-    `found` labels came out with `options`.
-    """
-    if found >= FEW_LABELS or options.min_basket <= SMALLEST_BASKET:
+    """The sentence that suggests --min-basket 2 if it gives many more than `labels`; else ""."""
+    if labels >= FEW_LABELS or options.min_basket <= SMALLEST_BASKET:
         return ""
     config = replace(options, min_basket=SMALLEST_BASKET).resolve(baskets)
-    test = config.protocol_test
-    _, passing = _passing(config, test, test.test(CountBook(baskets, engine)))
-    more = len(passing) * (1 if config.directed else 2)
-    if more < WORTHWHILE * max(found, 1):
+    more = len(tested_pairs(config, CountBook(baskets, engine)).passing)
+    more *= 1 if config.directed else 2
+    if more < WORTHWHILE * max(labels, 1):
         return ""
-    few = f"{plural(found, 'label')} from baskets of {options.min_basket} or more items"
+    few = f"{plural(labels, 'label')} from baskets of {options.min_basket} or more items"
     return f"{few}: --min-basket {SMALLEST_BASKET} would give {more:,}."
 
 
 @dataclass(frozen=True)
 class LabelRun:
-    """Labels of some baskets and, with null rounds, how many come out by chance."""
+    """Labels of some baskets and, with null rounds, the numbers of labels by chance."""
 
     labels: Labels
     null: NullResult | None
     source: str
     baskets: int
-    """Baskets read; the smaller ones among them are not counted."""
+    """Number of baskets, including those below `min_basket`."""
     seed: int
     advice: str = ""
-    """A sentence on how to get more labels, where there are few."""
+    """A sentence that suggests how to get more labels, where there are few."""
 
     def to_json(self) -> dict[str, Any]:
         """The object that `neatrec labels --json` prints."""
@@ -203,7 +194,7 @@ def run_labels(
     seed: int = 0,
     engine: Engine = MEMORY,
 ) -> LabelRun:
-    """Labels, and `null_rounds` rounds of the shuffle null."""
+    """Make labels, and run `null_rounds` rounds of the shuffle null."""
     check_within(null_within, ordered=baskets.ordered)
     labels = make_labels(baskets, options, engine=engine)
     null = None

@@ -1,4 +1,4 @@
-"""The shuffle null: the protocol on baskets with shuffled items, so that only chance puts two items together."""
+"""The shuffle null: a protocol on baskets with shuffled items, which meet by chance alone."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ log = logging.getLogger(__name__)
 
 
 def shuffled(baskets: Baskets, seed: int, round_: int, within: str = "none") -> Baskets:
-    """`baskets` with the items of all lines permuted: basket sizes and item counts stay, associations go.
+    """Permute the items of all lines: basket sizes and item counts stay, associations vanish.
 
-    Lines are taken in the order of basket id, then position, whatever the order of the baskets; NumPy's
-    `default_rng([seed, round])` permutes them. `within` keeps items among baskets of their own size, or of their own
-    size and position.
+    Lines are ordered by basket id, then position, for any order of the baskets; NumPy's
+    `default_rng([seed, round])` permutes them. `within` keeps items among baskets of the same
+    size, or of the same size and position.
     """
     require_whole("seed", seed, 0)
     require_whole("round", round_, 0)
@@ -45,12 +45,13 @@ def shuffled(baskets: Baskets, seed: int, round_: int, within: str = "none") -> 
 
 
 def check_within(within: str, *, ordered: bool = True) -> None:
-    """Refuse what a shuffle cannot keep: without cart order a line has no position."""
+    """Refuse an unknown `within`, and positions without cart order."""
     if within not in WITHIN:
         raise must_be_one_of("within", WITHIN, within)
     if within == "size+position" and not ordered:
         raise ParameterError(
-            "`within` must not be 'size+position' for baskets without cart order: their lines have no position",
+            "`within` must not be 'size+position' for baskets without cart order: their lines "
+            "have no position",
             argument="within",
             hint="Use 'size', or name the column that holds the cart position.",
         )
@@ -65,7 +66,7 @@ def _lines_by_basket_id(baskets: Baskets) -> Order:
 
 
 def _group(baskets: Baskets, within: str) -> Order | None:
-    """The group that an item stays in, for each line; None for one group of all."""
+    """The group of each line, in which its item stays; None: a single group."""
     if within == "none":
         return None
     size = np.repeat(baskets.sizes, baskets.sizes)
@@ -78,7 +79,7 @@ def _group(baskets: Baskets, within: str) -> Order | None:
 
 @dataclass(frozen=True)
 class NullResult:
-    """Labels that come out of shuffled baskets, level by level, one number per round."""
+    """Numbers of labels from shuffled baskets, by level and round."""
 
     rounds: int
     within: str
@@ -86,19 +87,20 @@ class NullResult:
     labels: Mapping[float, tuple[int, ...]]
     """Pairs of the shuffled baskets that pass the real run's threshold."""
     rerun: Mapping[float, tuple[int, ...]]
-    """Labels of the whole protocol on the shuffled baskets, with a threshold of their own."""
+    """Labels of the shuffled baskets with their own threshold."""
     real: Mapping[float, int]
     """Labels of the real baskets."""
 
     @property
     def fdr(self) -> dict[float, float]:
-        """The empirical false-discovery rate: mean of `labels` over real labels; NaN where there are none."""
+        """The empirical false-discovery rate: mean of `labels` over real labels, or NaN."""
         return {
             level: float(np.mean(self.labels[level])) / n if n else np.nan
             for level, n in self.real.items()
         }
 
     def to_json(self) -> dict[str, Any]:
+        """The result as JSON values."""
         return {
             "rounds": self.rounds,
             "within": self.within,
@@ -159,35 +161,26 @@ def shuffle_nulls(
     seed: int = 0,
     engine: Engine = MEMORY,
 ) -> list[NullResult]:
-    """`shuffle_null` of several labels of the same baskets, which are shuffled once for all of them."""
+    """`shuffle_null` of several labels of the same baskets, with the same shuffles."""
     require_whole("rounds", rounds)
     if any(labels.basket_hash != baskets.hash for labels in all_labels):
-        raise ParameterError(
-            "`labels` must come from the baskets that are shuffled, got those of others"
-        )
+        raise ParameterError("`labels` must come from the shuffled baskets, got labels of others")
     chance_counts = [_ChanceCounts(labels) for labels in all_labels]
     for round_ in range(rounds):
         by_chance = shuffled(baskets, seed, round_, within)
         for number, chance in enumerate(chance_counts, 1):
-            found = chance.add(by_chance, engine)
-            steps = {
-                "done": round_ * len(chance_counts) + number,
-                "total": rounds * len(chance_counts),
-            }
-            what = chance.labels.protocol
+            passed = chance.add(by_chance, engine)
+            done, total = round_ * len(chance_counts) + number, rounds * len(chance_counts)
             log.info(
                 "shuffle %d of %d: %s labels by chance: %s",
-                round_ + 1,
-                rounds,
-                what,
-                found,
-                extra=steps,
+                *(round_ + 1, rounds, chance.labels.protocol, passed),
+                extra={"done": done, "total": total},
             )
     return [chance.result(rounds, within, seed) for chance in chance_counts]
 
 
 class _ChanceCounts:
-    """Labels by chance of one protocol, round after round."""
+    """Labels by chance of one protocol, round by round."""
 
     def __init__(self, labels: Labels) -> None:
         self.labels, self.config = labels, LabelConfig.of(labels)
@@ -195,21 +188,20 @@ class _ChanceCounts:
         self.rerun: dict[float, list[int]] = {level: [] for level in labels.levels}
 
     def add(self, by_chance: Baskets, engine: Engine) -> str:
-        """Count those of one more shuffle; returns them in words."""
+        """Count the labels of one more shuffle; return the counts as text."""
         labels, config = self.labels, self.config
         test = config.protocol_test
         tested = test.test(CountBook(by_chance, engine), labels.largest_p)
         own = test.thresholds(tested, config.levels)
         ways = 1 if config.directed else 2
         for level in config.levels:
-            for counts, threshold in (
-                (self.passed, labels.thresholds[level]),
-                (self.rerun, own[level]),
-            ):
-                counts[level].append(ways * int(np.count_nonzero(test.passes(tested, threshold))))
+            for counts, thresholds in ((self.passed, labels.thresholds), (self.rerun, own)):
+                passing = np.count_nonzero(test.passes(tested, thresholds[level]))
+                counts[level].append(ways * int(passing))
         return ", ".join(f"{counts[-1]:,} at {level:g}" for level, counts in self.passed.items())
 
     def result(self, rounds: int, within: str, seed: int) -> NullResult:
+        """The counts of all rounds."""
         return NullResult(
             rounds,
             within,

@@ -1,4 +1,4 @@
-"""`protocol="paper"`: Pearson's chi-squared on 2x2 tables, with the choices that reproduce the published numbers."""
+"""`protocol="paper"`: Pearson's chi-squared on 2x2 tables, as the published numbers need it."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from neatrec.labels.config import LabelConfig
 
 MIN_COUNT = 5
-"""Pairs seen less often are no labels."""
+"""Pairs with a smaller count are no labels."""
 
 
 @dataclass(frozen=True)
 class PaperTest:
-    """Chi-squared above the table value, seen at least 5 times and more often than F_q F_v / N.
+    """Chi-squared above the table value, a count of at least 5 and above F_q F_v / N.
 
-    F counts the records with the item in either position while the pair and N are directed: the paper's choice, which
-    makes E about four times too large.
+    F counts the records with the item in either position, while the pair and N are directed: the
+    paper's choice, which makes E about four times too large.
     """
 
     config: LabelConfig
     level_kind: ClassVar[str] = "p"
 
     def test(self, book: CountBook, at_least: float = 0.0) -> Counts:
-        """The pairs that may be labels, with columns expected, statistic and p."""
+        """The possible labels, with columns expected, statistic and p."""
         pairs = book.count("all", replace(self.config.counting, min_count=MIN_COUNT))
         m, n = pairs.margins, pairs.margins.records
         total = m.first + m.second if self.config.directed else m.first
@@ -44,10 +44,10 @@ class PaperTest:
         return tested.where((pairs.count > expected) & (statistic > lowest))
 
     def thresholds(self, tested: Counts, levels: tuple[float, ...]) -> dict[float, float]:
-        """The chi-squared to exceed at each level."""
+        """The chi-squared value to exceed at each level."""
         return {level: chi_squared_threshold(level) for level in levels}
 
     def passes(self, tested: Counts, threshold: float) -> Mask:
-        """Which pairs are labels by that number."""
+        """Mask of the pairs that are labels at this threshold."""
         passes: Mask = tested.column("statistic") > threshold
         return passes

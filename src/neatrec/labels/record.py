@@ -1,4 +1,4 @@
-"""The records of labels: `Labels` (the pairs with their evidence) and `TruthScore` (labels against the truth)."""
+"""`Labels`, the pairs with their evidence, and `TruthScore`, labels against a known truth."""
 
 from __future__ import annotations
 
@@ -22,30 +22,32 @@ Codes = npt.NDArray[np.int32]
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
+MEASURES = ("count", "expected", "lift", "lift_low", "lift_high", "statistic", "p")
+"""Columns of `Labels` that the table has under the same name."""
 
 
 @dataclass(frozen=True, eq=False)
 class Labels(TableResult):
-    """Labels of the widest level, sorted by query, then item; `at` gives those of another level.
+    """Labels of the widest level, sorted by query, then item; `at` selects those of another level.
 
-    Where cart order is not known both (q, v) and (v, q) stand here.
+    Without cart order both (q, v) and (v, q) are labels.
     """
 
     protocol: str
     level_kind: str
-    """What a level is: a p-value of each test ("p") or a false-discovery rate of all labels ("q")."""
+    """Kind of level: "p", a p-value of each test, or "q", a false-discovery rate of all labels."""
     levels: tuple[float, ...]
     thresholds: Mapping[float, float]
-    """What decided at each level: the chi-squared to exceed (paper), the largest p-value accepted (calibrated; 0 where
-    there are no labels)."""
+    """Threshold of each level: the chi-squared value to exceed (paper), or the largest accepted
+    p-value (calibrated; 0 without labels)."""
     baskets: int
-    """Baskets counted."""
+    """Number of counted baskets."""
     records: int
-    """N: pairs of lines counted."""
+    """N: number of counted pairs of lines."""
     pairs: int
-    """Unique pairs among them."""
+    """Number of unique pairs."""
     basket_hash: str
-    """`Baskets.hash` of the baskets the labels come from."""
+    """`Baskets.hash` of the baskets of the labels."""
     catalog: Catalog
     query: Codes
     item: Codes
@@ -54,8 +56,8 @@ class Labels(TableResult):
     expected: Floats
     """The protocol's own expected count."""
     lift: Floats
-    """The lift that new baskets will show: count / expected, shrunk by a prior of all pairs (calibrated only; the paper
-    protocol has count / expected and Garwood's interval, as have calibrated labels that are too few for a prior)."""
+    """Predicted lift in new baskets: count / expected, shrunk by a prior of all pairs. Without a
+    prior (paper protocol, too few pairs): count / expected with Garwood's interval."""
     lift_low: Floats
     lift_high: Floats
     """Its 95 % interval."""
@@ -69,17 +71,17 @@ class Labels(TableResult):
     reverse: Counts | None
     """Records of (item, query), where cart order is known."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """The options that made them."""
+    """The options that determine the labels."""
 
     def __len__(self) -> int:
         return len(self.query)
 
     def __repr__(self) -> str:
-        found = ", ".join(f"{n:,} at {level}" for level, n in self.label_counts.items())
-        return f"<Labels {self.protocol}: {found}>"
+        numbers = ", ".join(f"{n:,} at {level}" for level, n in self.label_counts.items())
+        return f"<Labels {self.protocol}: {numbers}>"
 
     def at(self, level: float) -> Mask:
-        """Which of the labels hold at `level`, one of `levels`."""
+        """Mask of the labels at `level`, one of `levels`."""
         if level not in self.levels:
             raise must_be("level", f"one of {', '.join(map(level_key, self.levels))}", level)
         threshold = self.thresholds[level]
@@ -87,17 +89,17 @@ class Labels(TableResult):
 
     @property
     def largest_p(self) -> float:
-        """The largest p-value accepted at any level; 0 where levels are no false-discovery rates."""
+        """The largest accepted p-value; 0 if levels are p-values."""
         return max(self.thresholds.values()) if self.level_kind == "q" else 0.0
 
     @property
     def label_counts(self) -> dict[str, int]:
-        """Number of labels by level, as JSON has it."""
+        """Number of labels by level, with the keys of the JSON output."""
         return {level_key(level): int(np.count_nonzero(self.at(level))) for level in self.levels}
 
     @cached_property
     def hash(self) -> str:
-        """SHA-256 over protocol, levels and sorted (query id, item id, count): no floats, equal on every engine."""
+        """SHA-256 over protocol, levels and sorted (query id, item id, count), without floats."""
         levels = [level_key(level) for level in sorted(self.levels, reverse=True)]
         digest = hashlib.sha256(json.dumps([self.protocol, levels]).encode())
         queries, items = (
@@ -110,7 +112,7 @@ class Labels(TableResult):
     def strongest(self, k: int, by: str = "statistic") -> npt.NDArray[np.int64]:
         """Positions of the k labels with the largest `statistic` or `lift_low`, largest first.
 
-        Where pairs have no direction, each is named once, not as (q, v) and (v, q).
+        Without direction each pair is listed once, not as (q, v) and (v, q).
         """
         if by not in ("statistic", "lift_low"):
             raise must_be_one_of("by", ("statistic", "lift_low"), by)
@@ -120,62 +122,46 @@ class Labels(TableResult):
         )
 
     def table(self) -> pa.Table:
-        """The labels with ids, names and evidence; `level` is the strictest level at which each is one.
+        """The labels with ids, names and evidence; `level` is the strictest level of each label.
 
-        The schema's metadata holds under `neatrec` what made them: protocol, levels, options, hash, as JSON.
+        The metadata `neatrec` of the schema holds protocol, levels, options and hash as JSON.
         """
         rows = len(self)
         level = np.full(rows, max(self.levels))
         for narrower in sorted(self.levels, reverse=True):
             level[self.at(narrower)] = narrower
-        names = (
-            self.catalog.ids
-            if self.catalog.names is None
-            else pc.coalesce(self.catalog.names, self.catalog.ids)
-        )
+        ids, names = self.catalog.ids, self.catalog.names
+        names = ids if names is None else pc.coalesce(names, ids)
         columns = {
             "query": self.catalog.public_ids.take(pa.array(self.query)),
             "item": self.catalog.public_ids.take(pa.array(self.item)),
             "query_name": names.take(pa.array(self.query)),
             "item_name": names.take(pa.array(self.item)),
-            **{
-                name: pa.array(getattr(self, name))
-                for name in ("count", "expected", "lift", "lift_low", "lift_high")
-            },
-            "statistic": pa.array(self.statistic),
-            "p": pa.array(self.p),
-            "q": pa.nulls(rows, pa.float64()) if self.q is None else pa.array(self.q),
-            "customers": pa.nulls(rows, pa.int64())
-            if self.customers is None
-            else pa.array(self.customers),
-            "reverse_count": pa.nulls(rows, pa.int64())
-            if self.reverse is None
-            else pa.array(self.reverse),
+            **{name: pa.array(getattr(self, name)) for name in MEASURES},
+            "q": _or_nulls(self.q, rows, pa.float64()),
+            "customers": _or_nulls(self.customers, rows, pa.int64()),
+            "reverse_count": _or_nulls(self.reverse, rows, pa.int64()),
             "level": pa.array(level),
             "protocol": pa.array([self.protocol] * rows, pa.large_string()),
         }
-        return pa.table(columns).replace_schema_metadata(
-            {b"neatrec": json.dumps(self._origin()).encode()}
-        )
-
-    def to_arrow(self) -> pa.Table:
-        return self.table()
-
-    def _caption(self) -> str:
-        return repr(self)
-
-    def _origin(self) -> dict[str, Any]:
-        """What made the labels, for a reader of the table alone."""
-        return {
+        origin = {
             "protocol": self.protocol,
             "level_kind": self.level_kind,
             "levels": list(self.levels),
             "options": dict(self.options),
             "hash": self.hash,
         }
+        return pa.table(columns).replace_schema_metadata({b"neatrec": json.dumps(origin).encode()})
+
+    def to_arrow(self) -> pa.Table:
+        """The same as `table`."""
+        return self.table()
+
+    def _caption(self) -> str:
+        return repr(self)
 
     def to_json(self) -> dict[str, Any]:
-        """Counts, thresholds and hash: the core of what `neatrec labels --json` prints."""
+        """Counts, thresholds and hash: the core of the output of `neatrec labels --json`."""
         return {
             "protocol": self.protocol,
             "level_kind": self.level_kind,
@@ -189,7 +175,7 @@ class Labels(TableResult):
 
 
 def level_key(level: float) -> str:
-    """A level as JSON keys and the hash spell it.
+    """The spelling of a level in JSON keys and in the hash.
 
     >>> level_key(0.05), level_key(1e-3)
     ('0.05', '0.001')
@@ -197,19 +183,25 @@ def level_key(level: float) -> str:
     return repr(float(level))
 
 
+def _or_nulls(values: Any, rows: int, kind: pa.DataType) -> pa.Array:
+    return pa.nulls(rows, kind) if values is None else pa.array(values)
+
+
 class GroundTruth(Protocol):
-    """What really goes together: `query` brings `item`, aligned item codes. The simulator knows."""
+    """The true complements, known for the simulator: `query` brings `item`, aligned codes."""
 
     @property
-    def query(self) -> Codes: ...
+    def query(self) -> Codes:
+        """Codes of the items that bring others."""
 
     @property
-    def item(self) -> Codes: ...
+    def item(self) -> Codes:
+        """Codes of the items that are brought."""
 
 
 @dataclass(frozen=True)
 class TruthScore:
-    """How right and how complete a set of pairs is."""
+    """Precision and recall of a set of pairs."""
 
     given: int
     right: int
@@ -217,20 +209,21 @@ class TruthScore:
 
     @property
     def precision(self) -> float:
-        """The share of the given pairs that are true; NaN when none are given."""
+        """The share of the given pairs that are true; NaN without given pairs."""
         return self.right / self.given if self.given else float("nan")
 
     @property
     def recall(self) -> float:
-        """The share of the true pairs that are given; NaN when none are true."""
+        """The share of the true pairs that are given; NaN without true pairs."""
         return self.right / self.planted if self.planted else float("nan")
 
 
 def score_against(truth: GroundTruth, query: Codes, item: Codes, *, directed: bool) -> TruthScore:
-    """Precision and recall of pairs; where direction is not known, a true pair is true both ways.
+    """Precision and recall of pairs; without direction a true pair is true both ways.
 
     >>> from types import SimpleNamespace as Pairs
-    >>> score_against(Pairs(query=np.array([0]), item=np.array([1])), np.array([0, 1]), np.array([1, 0]), directed=True)
+    >>> truth = Pairs(query=np.array([0]), item=np.array([1]))
+    >>> score_against(truth, np.array([0, 1]), np.array([1, 0]), directed=True)
     TruthScore(given=2, right=1, planted=1)
     """
     true_query, true_item = np.asarray(truth.query), np.asarray(truth.item)

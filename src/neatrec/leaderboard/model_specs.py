@@ -1,4 +1,4 @@
-"""Models of a leaderboard: ours by name, classes from elsewhere by address."""
+"""Models of a leaderboard: those of neatrec by name, other classes by address."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from neatrec.training.train import ranked_within
 
 NEEDED = ("fit", "score", "score_all")
 Models = Sequence[str | Model] | Mapping[str, str | Model]
-"""Models of a leaderboard, by the name of their row where given as a mapping."""
+"""Models of a leaderboard, or a mapping of row names to models."""
 
 
 @dataclass(frozen=True)
@@ -25,18 +25,18 @@ class ModelSpec:
     name: str
     kind: str
     make: Callable[[], Any] = field(compare=False)
-    """A model that has not learned yet."""
+    """Makes a model that is not fitted yet."""
     devices: tuple[str, ...] = ("cpu", "gpu")
-    """Where it can learn."""
+    """Devices on which it can be fitted."""
 
 
 def model_specs(
     models: Models | None, train: Baskets, strata: Sequence[str] = ()
 ) -> tuple[tuple[ModelSpec, ...], dict[str, str]]:
-    """The rows, and the reason for each model of ours that is left out.
+    """The rows, and the reason of each skipped model.
 
-    Models that compare counts with chance do so within `strata`. Without `models`: all of ours
-    that can learn from the baskets.
+    Models that compare counts with chance do so within `strata`. Without `models`: all models of
+    neatrec that can learn from the baskets.
     """
     skipped: dict[str, str] = {}
     specs: list[ModelSpec] = []
@@ -91,7 +91,7 @@ def _outside(address: str) -> ModelSpec:
 
 
 def external_class(address: str) -> Callable[[], Any]:
-    """The class at `pkg.mod:Class`; it must have as much of `Model` as is used here."""
+    """The class at `pkg.mod:Class`, which must have the methods NEEDED."""
     module, colon, attribute = address.partition(":")
     if not colon or not module or not attribute:
         raise must_be("model", "a model's name or an address pkg.mod:Class", address)

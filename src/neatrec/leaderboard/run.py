@@ -45,28 +45,28 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class LeaderboardOptions(SummaryOptions):
-    """How labels are made, models trained and results computed."""
+    """Options of the labels, the trainings and the results."""
 
     protocol: str = "calibrated"
-    """Of the labels."""
+    """Protocol of the labels."""
     levels: tuple[float, ...] = LEVELS
     min_basket: int = LabelOptions.min_basket
-    """Labels come from baskets of at least so many items."""
+    """Smallest basket that labels come from."""
     candidates: int = 200
     """Size of the candidate set: the items bought most often with the query."""
     seeds: int = 1
-    """Trainings of each model; `seed` is that of the first training and of the label-free intervals."""
+    """Trainings of each model; `seed` is that of the first one and of label-free intervals."""
     queries: int = QUERIES
-    """Best sellers that the held-out lift is computed for; 0 leaves it out."""
+    """Number of best sellers for the held-out lift; 0: no held-out lift."""
     carts: int = CARTS
-    """Test baskets to complete; 0 leaves it out."""
+    """Number of test baskets for cart completion; 0: no cart completion."""
     device: str = "auto"
-    """Where models are trained and ranked: auto, cpu or gpu."""
+    """Device of trainings and ranks: auto, cpu or gpu."""
     strata: tuple[str, ...] | None = None
-    """Within what calibrated labels are made and models compare counts with chance. None: as `train` does by default;
-    nothing by the paper's protocol."""
+    """Strata of calibrated labels, and of models that compare counts with chance. None: those of
+    `train` by default; no strata with the paper's protocol."""
     threads: int | None = None
-    """Default: all cores."""
+    """Number of threads; None: all cores."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -95,7 +95,7 @@ class LeaderboardOptions(SummaryOptions):
         }
 
     def to_json(self) -> dict[str, Any]:
-        """All options but those of the machine."""
+        """All options except device and threads."""
         record = {
             name: value for name, value in asdict(self).items() if name not in ("device", "threads")
         }
@@ -121,24 +121,26 @@ class TrainingResult:
 
 @dataclass(frozen=True, repr=False)
 class Leaderboard(TableResult):
-    """The results, and everything they were computed from."""
+    """The results, and the data that they were computed from."""
 
     options: LeaderboardOptions
     split: Mapping[str, Any]
     model_specs: tuple[ModelSpec, ...]
     skipped: Mapping[str, str]
-    """Models that were left out, with the reason."""
+    """Reason by name of a skipped model."""
     task: EvaluationTask
     trainings: Mapping[str, Sequence[TrainingResult]]
     evaluation: EvaluationResult
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Seconds of each step."""
     advice: str = ""
-    """A sentence on how to get more labels, where there are few."""
+    """A sentence that suggests how to get more labels, where there are few."""
 
     def to_arrow(self) -> pa.Table:
-        """One row per level, candidate set and model, best first: all results, of which the
-        console and JSON show a part."""
+        """One row per level, candidate set and model, best first.
+
+        Console and JSON are views of this table.
+        """
         about = {}
         for spec in self.model_specs:
             seconds, peak_mb = self.cost(spec.name)
@@ -146,7 +148,7 @@ class Leaderboard(TableResult):
         return results_table(self.evaluation, about)
 
     def to_json(self) -> dict[str, Any]:
-        """The rows of the table, and what made them."""
+        """The rows of the table, with options, split and hashes."""
         labels = self.task.labels
         return {
             "format": FORMAT,
@@ -167,7 +169,7 @@ class Leaderboard(TableResult):
         }
 
     def cost(self, model: str) -> tuple[float, float | None]:
-        """The mean seconds of a model's trainings, and the largest memory in MB where it is known."""
+        """Mean seconds of the trainings of a model, and their largest memory in MB where known."""
         runs = self.trainings[model]
         peaks = [run.peak_mb for run in runs if run.peak_mb is not None]
         return sum(run.train_seconds for run in runs) / len(runs), max(peaks, default=None)
@@ -266,7 +268,7 @@ def _prepare(
     options: LeaderboardOptions,
     report: Callable[[str], None],
 ) -> tuple[EvaluationTask, str, dict[str, float]]:
-    """The task, advice on how to get more labels, and the seconds that labels and task took."""
+    """The task, advice on how to get more labels, and the seconds of labels and task."""
     start, engine = time.perf_counter(), Engine(threads=options.threads)
     if labels is None:
         strata = options.strata if options.protocol == "calibrated" else None
@@ -277,7 +279,8 @@ def _prepare(
     advice = smaller_baskets(test, len(labels), LabelConfig.of(labels), engine)
     labelled = time.perf_counter()
     report(
-        f"{plural(len(labels), 'label')} from {plural(len(test), 'test basket')} ({options.protocol} protocol)"
+        f"{plural(len(labels), 'label')} from {plural(len(test), 'test basket')} "
+        f"({options.protocol} protocol)"
     )
     task = build_task(train, test, labels, **options.task_options)
     return task, advice, {"labels": labelled - start, "task": time.perf_counter() - labelled}

@@ -21,10 +21,10 @@ MAIN = f"hr@{LIST_LENGTH}"
 
 
 def results_table(evaluation: EvaluationResult, about: Mapping[str, Row]) -> pa.Table:
-    """Means with the ends of their 95 % intervals (`hr@10`, `hr@10_low`, `hr@10_high`), ceilings,
-    differences to the best statistic, and the columns of `about` for each model.
+    """Means with 95 % intervals, ceilings, differences to the best statistic, and `about`.
 
-    The measures that need no labels stand in the rows of the first result: they have no level.
+    The columns of an interval are called `hr@10`, `hr@10_low`, `hr@10_high`. The label-free
+    measures are in the rows of the first result: they have no level.
     """
     rows: list[Row] = []
     for result in evaluation.results:
@@ -57,7 +57,7 @@ def results_table(evaluation: EvaluationResult, about: Mapping[str, Row]) -> pa.
 
 
 def best_statistic(result: LevelResult, about: Mapping[str, Row]) -> str | None:
-    """The statistic with the highest HR@10; None without one, or without labels."""
+    """The statistic with the highest HR@10; None without a statistic or without labels."""
     means = {
         model.name: model.mean.get(MAIN, math.nan)
         for model in result.summary.models
@@ -67,7 +67,7 @@ def best_statistic(result: LevelResult, about: Mapping[str, Row]) -> str | None:
 
 
 def _order(row: Row) -> tuple[float, float, str]:
-    """Best first, by the longest list up to ten; equal models by name."""
+    """Sort key: best first, by the longest list up to ten; equal models by name."""
     ks = [int(name[3:]) for name in row if name.startswith("hr@") and name[3:].isdigit()]
     k = max((k for k in ks if k <= LIST_LENGTH), default=min(ks))
     hr, ndcg = (
@@ -86,7 +86,7 @@ def _measures(model: ModelSummary) -> Row:
 
 
 def _over(result: LevelResult, name: str, statistic: str | None) -> Row:
-    """By how much HR@10 of a model is above that of the best statistic, on the same labels."""
+    """The difference of HR@10 to the best statistic, on the same labels."""
     columns = ("over_statistic", "over_statistic_low", "over_statistic_high", "over_statistic_p")
     test = _test_of(result, name, statistic)
     if test is None:
@@ -102,7 +102,7 @@ def _test_of(result: LevelResult, name: str, statistic: str | None) -> PairedTes
 
 
 def _label_free(evaluation: EvaluationResult, name: str) -> Row:
-    """Lift of the recommendations in the test baskets, and completed carts."""
+    """Held-out lift and cart completion of a model."""
     row: Row = {}
     if (held_out := evaluation.held_out.get(name)) is not None:
         row |= _with_ends("held_out_lift", held_out.lift)
@@ -124,5 +124,5 @@ def _with_ends(measure: str, by_k: Mapping[int, tuple[float, float, float]]) -> 
 
 
 def _known(value: Any) -> Any:
-    """What there is no number for, such as the mean of no labels, is null."""
+    """The value; null for NaN and infinity."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -102,7 +102,7 @@ class EvidenceTable:
         expected = overall if within is None else within.of(pairs.query, pairs.item, counted.times)
         possible = possible_pairs(totals.first, totals.second, totals.category, directed=False)
         tests = max(possible, len(pairs))
-        q = benjamini_hochberg(poisson_tail(counted.times, expected), tests).q
+        q = benjamini_hochberg(poisson_tail(counted.times, expected), tests)
         explained, season = counted.explained(overall, expected, q, tests)
         found = CountedPairs(
             count=pairs.column("count"),
@@ -297,7 +297,7 @@ class _Counted:
         explained = np.zeros(len(overall), dtype=np.uint8)
         if self.within is None:
             return explained, None
-        q_overall = benjamini_hochberg(poisson_tail(self.times, overall), tests).q
+        q_overall = benjamini_hochberg(poisson_tail(self.times, overall), tests)
         before, after = (
             grade_pairs(self.times, exact_estimate(self.times, e), rate)
             for e, rate in ((overall, q_overall), (expected, q))

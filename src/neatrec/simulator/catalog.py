@@ -119,8 +119,8 @@ def complementary_products() -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
-def coarse_departments() -> list[int]:
-    """The department of each product if all products that go together share one."""
+def coarse_departments() -> Codes:
+    """The department of each product if all products that go together share one, (products,)."""
     products = product_table().products
     together = {product.name: [product.name] for product in products}
     for first, second in complementary_products():
@@ -129,7 +129,7 @@ def coarse_departments() -> list[int]:
             one += other
             together.update(dict.fromkeys(other, one))
     department = {product.name: product.department for product in products}
-    return [department[together[product.name][0]] for product in products]
+    return np.array([department[together[product.name][0]] for product in products], np.int32)
 
 
 def products_by_priority() -> list[int]:
@@ -185,15 +185,16 @@ def make_catalog(assortment: Assortment, rng: np.random.Generator, *, coarse: bo
     items = len(assortment.product)
     ids = [str(10 ** len(str(items)) + code) for code in range(items)]
     codes, variants = _variants(assortment, ids, rng)
-    paths = [(product.department, product.aisle) for product in table.products]
-    levels, names = ("department", "aisle"), (table.departments, table.aisles)
+    paths = np.array([(product.department, product.aisle) for product in table.products], np.int32)
+    levels: tuple[str, ...] = ("department", "aisle")
+    names: tuple[tuple[str, ...], ...] = (table.departments, table.aisles)
     if coarse:
-        paths, levels, names = [(d,) for d in coarse_departments()], levels[:1], names[:1]
+        paths, levels, names = coarse_departments()[:, None], levels[:1], names[:1]
     return Catalog(
         string_array(ids),
         string_array(_names(assortment, rng)),
         levels=levels,
-        categories=np.array(paths, dtype=np.int32)[assortment.product],
+        categories=paths[assortment.product],
         category_names=names,
         variants=string_array(variants),
         variant_codes=codes,

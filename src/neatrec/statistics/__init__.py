@@ -9,13 +9,14 @@ from neatrec.statistics.association import (
     shrunk_lift,
     signed_llr,
 )
-from neatrec.statistics.discovery import Discoveries, RankedTests, benjamini_hochberg
+from neatrec.statistics.discovery import benjamini_hochberg
 from neatrec.statistics.independence import (
     QuasiIndependence,
     possible_pairs,
     quasi_independence,
     sample_possible_pairs,
 )
+from neatrec.statistics.prior_fit import fit_lift_prior
 from neatrec.statistics.shrinkage import (
     HalfCounts,
     LiftEstimate,
@@ -23,19 +24,16 @@ from neatrec.statistics.shrinkage import (
     PairSample,
     estimate_lifts,
     exact_estimate,
-    fit_lift_prior,
     with_halves,
 )
 from neatrec.statistics.tails import garwood_interval, largest_mean, poisson_log_tail, poisson_tail
 
 __all__ = [
-    "Discoveries",
     "HalfCounts",
     "LiftEstimate",
     "LiftPrior",
     "PairSample",
     "QuasiIndependence",
-    "RankedTests",
     "benjamini_hochberg",
     "chi_squared",
     "chi_squared_p",

@@ -1,6 +1,6 @@
-"""How strongly two items hold together, from the count of the pair, the totals of both items and of everything.
+"""Measures of association of two items, from the count of the pair and the totals.
 
-`count` is C, the records of the pair; `query_total` and `item_total` are F_q and F_v; `records` is N.
+C is the `count` of the pair, F_q the `query_total`, F_v the `item_total` and N the `records`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from neatrec.errors import must_be
 from neatrec.statistics.types import Floats, Numbers, as_floats
 
 TABLE_THRESHOLDS = {0.05: 3.84, 0.01: 6.64, 0.001: 10.83}
-"""Chi-squared with one degree of freedom as printed tables have it; what the paper used."""
+"""Chi-squared with one degree of freedom, rounded as in printed tables; the paper's values."""
 
 
 def lift(count: Numbers, expected: Numbers) -> Floats:
-    """C / E; infinite where a pair was seen that cannot be, 0 where neither.
+    """C / E; infinite where only E is 0, and 0 where both are.
 
     >>> lift([6, 0], [2.0, 3.0]).tolist()
     [3.0, 0.0]
@@ -25,7 +25,7 @@ def lift(count: Numbers, expected: Numbers) -> Floats:
 
 
 def shrunk_lift(count: Numbers, expected: Numbers, k: float = 1.0) -> Floats:
-    """C / (E + k): the lift, drawn to 0 where little was expected.
+    """C / (E + k): the lift, shrunk to 0 where E is small.
 
     >>> shrunk_lift([6, 1], [2.0, 0.001]).round(3).tolist()
     [2.0, 0.999]
@@ -48,17 +48,15 @@ def jaccard(count: Numbers, query_total: Numbers, item_total: Numbers) -> Floats
 def signed_llr(
     count: Numbers, query_total: Numbers, item_total: Numbers, records: Numbers
 ) -> Floats:
-    """G^2 of the 2x2 table of C, F and N, negative where the pair was seen less often than F_q F_v / N.
+    """G^2 of the 2x2 table of C, F and N, negative where C is below F_q F_v / N.
 
-    G^2 = 2 sum of O ln(O / E) over the four cells, with O ln O = 0 for an empty one.
+    G^2 = 2 sum of O ln(O / E) over the four cells, with O ln O = 0 for an empty cell.
     """
     cells, expected = _two_by_two(count, query_total, item_total, records)
     # the cells of a table with a rounded margin may fall below zero by a rounding error
     terms = [special.rel_entr(np.maximum(o, 0.0), e) for o, e in zip(cells, expected, strict=True)]
     g2: Floats = 2.0 * np.nan_to_num(np.sum(terms, axis=0), nan=0.0, posinf=0.0)
-    return np.asarray(
-        np.where(cells[0] >= expected[0], 1.0, -1.0) * np.maximum(g2, 0.0), dtype=np.float64
-    )
+    return np.where(cells[0] >= expected[0], 1.0, -1.0) * np.maximum(g2, 0.0)
 
 
 def chi_squared(
@@ -66,8 +64,9 @@ def chi_squared(
 ) -> Floats:
     """Pearson's chi-squared of the 2x2 table of C, F and N; 0 where a margin is empty or full.
 
-    In float64 (N^3 leaves 64 bits), without Yates' correction and without a floor on expected counts. All four
-    deviations of a 2x2 table are equal, so the sum of (O - E)^2 / E is (C - E)^2 N^3 / (F_q (N - F_q) F_v (N - F_v)).
+    In float64 (N^3 exceeds 64 bits), without Yates' correction and without a floor on expected
+    counts. All four deviations of a 2x2 table are equal, so the sum of (O - E)^2 / E is
+    (C - E)^2 N^3 / (F_q (N - F_q) F_v (N - F_v)).
     """
     c, fq, fv, n = (as_floats(x) for x in (count, query_total, item_total, records))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -80,7 +79,7 @@ def chi_squared(
 def chi_squared_threshold(level: float) -> float:
     """The chi-squared value (one degree of freedom) that a pair must exceed at `level`.
 
-    The paper's table values 3.84, 6.64 and 10.83 at .05, .01 and .001; the exact quantile at any other level.
+    The paper's table values 3.84, 6.64 and 10.83 at 0.05, 0.01 and 0.001; otherwise the quantile.
 
     >>> chi_squared_threshold(0.05), round(chi_squared_threshold(0.1), 6)
     (3.84, 2.705543)

@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 
 class _BlasLimit:
-    """The limit of the whole process: set by the first block that needs it, removed by the last."""
+    """The limit of the process: set by the first block that needs it, removed by the last."""
 
     def __init__(self) -> None:
         self.lock, self.held, self.undo = threading.Lock(), 0, ExitStack()
@@ -34,10 +34,10 @@ _limit = _BlasLimit()
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Matrix products use one thread each inside the block, so that their bits do not depend on the thread count.
+    """Limit matrix products to one thread: their bits do not depend on the number of threads.
 
-    Small ones are cheaper so, too: threads of BLAS spin while they wait for each other. The limit holds for all threads
-    of the process, until the last such block ends.
+    Small products are also cheaper: threads of BLAS spin while they wait for each other. The limit
+    holds for all threads of the process until the last such block ends.
     """
     try:
         from threadpoolctl import threadpool_limits

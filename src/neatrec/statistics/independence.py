@@ -1,8 +1,8 @@
-"""How often a pair would be seen by chance when pairs of one category cannot be seen at all.
+"""Expected counts by chance where pairs of one category are excluded: quasi-independence.
 
-Removing same-category pairs leaves cells that are empty by construction. F_q F_v / N would put records there; under
-quasi-independence E = a_q b_v holds for pairs of different categories only, and over those its sums are the observed
-ones: sum over v of E(q, v) = F_q. and sum over q of E(q, v) = F_.v.
+Without same-category pairs some cells are empty by construction, but F_q F_v / N expects records
+there. Under quasi-independence E = a_q b_v holds for pairs of different categories only, and over
+these its sums are the observed margins: sum over v of E(q, v) = F_q. and over q F_.v.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from neatrec.errors import NeatrecError
 from neatrec.statistics.types import Counts, Floats, Numbers, as_floats
 
 TOLERANCE = 1e-6
-"""The margins of what is returned are the observed ones up to this share of all records."""
+"""Largest difference of fitted and observed margins, as a share of all records."""
 CONVERGED = 1e-13
 ROUNDS = 60
 Codes = npt.NDArray[np.int64]
@@ -32,7 +32,7 @@ class QuasiIndependence:
     item_factor: Floats
     """b, shape (items,)."""
     rounds: int
-    """Rounds of proportional fitting; 0 where the solution was found directly."""
+    """Rounds of proportional fitting; 0 for a direct solution."""
 
     def expected(self, query: Counts, item: Counts) -> Floats:
         """E of the pairs of different categories (query, item), aligned codes."""
@@ -40,10 +40,11 @@ class QuasiIndependence:
 
 
 def quasi_independence(first: Numbers, second: Numbers, category: Counts) -> QuasiIndependence:
-    """The expected counts whose margins over different-category pairs are `first` (F_q.) and `second` (F_.v).
+    """Fit expected counts with the margins `first` (F_q.) and `second` (F_.v).
 
-    `category` holds a code for each item; a negative code is a category of its own. Within a category a and b are
-    proportional to the margins, so iterative proportional fitting works on category totals, in a handful of rounds.
+    `category` holds a code per item; a negative code is a category of its own. Within a category a
+    and b are proportional to the margins: iterative proportional fitting of category totals takes
+    a few rounds.
 
     >>> fit = quasi_independence([2, 1, 1], [1, 1, 2], np.array([0, 1, 2]))
     >>> fit.expected(np.array([0, 0]), np.array([1, 2])).round(3).tolist()
@@ -60,7 +61,9 @@ def quasi_independence(first: Numbers, second: Numbers, category: Counts) -> Qua
 def possible_pairs(
     first: Numbers, second: Numbers, category: Counts, *, directed: bool = True
 ) -> int:
-    """M: different-category pairs of an item seen first and an item seen second; unordered ones where not `directed`.
+    """M: pairs of different categories of an item seen first and one seen second.
+
+    Without `directed` both orders are one pair.
 
     >>> possible_pairs([1, 1, 0], [1, 1, 1], np.array([0, 0, 1]))
     2
@@ -76,10 +79,12 @@ def possible_pairs(
 def sample_possible_pairs(
     first: Numbers, second: Numbers, category: Counts, *, directed: bool = True, size: int = 400_000
 ) -> tuple[Codes, Codes, Floats]:
-    """Some of the M possible pairs as (query, item, weight); the weights sum to M, and frequent items are drawn more.
+    """Sample the M possible pairs as (query, item, weight), frequent items more often.
 
-    >>> query, item, weight = sample_possible_pairs([3, 1, 0], [1, 1, 2], np.array([0, 1, 2]), size=1_000)
-    >>> sorted(set(zip(query.tolist(), item.tolist()))), round(float(weight.sum()), 9)
+    The weights sum to M.
+
+    >>> sample = sample_possible_pairs([3, 1, 0], [1, 1, 2], np.array([0, 1, 2]), size=1_000)
+    >>> sorted(set(zip(sample[0].tolist(), sample[1].tolist()))), round(float(sample[2].sum()), 9)
     ([(0, 1), (0, 2), (1, 0), (1, 2)], 4.0)
     """
     total = possible_pairs(first, second, category, directed=directed)
@@ -90,9 +95,9 @@ def sample_possible_pairs(
         seen = np.flatnonzero(margin > 0)
         # half of the draws in proportion to the root of the margin: pairs of frequent items are few
         chance = 0.5 * np.sqrt(margin[seen]) / np.sqrt(margin[seen]).sum() + 0.5 / len(seen)
-        chosen = rng.choice(len(seen), size, p=chance)
-        drawn.append(seen[chosen])
-        weight /= chance[chosen]
+        indices = rng.choice(len(seen), size, p=chance)
+        drawn.append(seen[indices])
+        weight /= chance[indices]
     group = groups_of(category)
     apart = group[drawn[0]] != group[drawn[1]]
     weight = weight[apart]
@@ -100,7 +105,7 @@ def sample_possible_pairs(
 
 
 def groups_of(category: Counts) -> Codes:
-    """Category codes in which each item of an unknown category has one of its own."""
+    """Category codes; each item of an unknown category gets a code of its own."""
     codes = np.array(category, dtype=np.int64)
     unknown = codes < 0
     codes[unknown] = codes.max(initial=-1) + 1 + np.arange(np.count_nonzero(unknown))
@@ -108,19 +113,17 @@ def groups_of(category: Counts) -> Codes:
 
 
 def _rates(rows: Floats, columns: Floats) -> tuple[Floats, Floats, int]:
-    """a_q / F_q. and b_v / F_.v, which are the same for all items of a category, and the rounds it took."""
+    """a_q / F_q. and b_v / F_.v, equal for all items of a category, and the number of rounds."""
     if rows.sum() == 0:
         return np.zeros_like(rows), np.zeros_like(columns), 0
     fitted = _proportional_fitting(rows, columns)
     if fitted is None:
-        # a category in nearly every record: each round gains ever less, and the solution is found directly
+        # a category in nearly every record: fitting hardly converges, a direct solution exists
         fitted = (*_solve_directly(rows, columns), 0)
     query_rate, item_rate, _ = fitted
     a, b = query_rate * rows, item_rate * columns
-    gap = (
-        np.maximum(np.abs(a * _others(b) - rows), np.abs(b * _others(a) - columns)).max()
-        / rows.sum()
-    )
+    gaps = np.maximum(np.abs(a * _others(b) - rows), np.abs(b * _others(a) - columns))
+    gap = gaps.max() / rows.sum()
     if not gap <= TOLERANCE:
         raise NeatrecError(
             f"expected counts did not converge: their margins are off by {gap:.1e} of all records"
@@ -129,7 +132,7 @@ def _rates(rows: Floats, columns: Floats) -> tuple[Floats, Floats, int]:
 
 
 def _proportional_fitting(rows: Floats, columns: Floats) -> tuple[Floats, Floats, int] | None:
-    """Rates after as many rounds as make the margins equal, or None where ROUNDS are too few."""
+    """Rates once the margins are equal, or None after ROUNDS rounds."""
     item_rate = np.ones_like(columns)
     for round_ in range(1, ROUNDS + 1):
         query_rate = _inverse(_others(item_rate * columns))
@@ -143,9 +146,10 @@ def _proportional_fitting(rows: Floats, columns: Floats) -> tuple[Floats, Floats
 def _solve_directly(rows: Floats, columns: Floats) -> tuple[Floats, Floats]:
     """The fixed point of proportional fitting, from one unknown.
 
-    With T = sum(a) sum(b), x = a_c / sum(a), y = b_c / sum(b), r = R_c / T and s = S_c / T the margins of category c
-    say x (1 - y) = r and y (1 - x) = s: a quadratic with the roots y and 1 - x'. Shares must sum to 1, which decides T.
-    At most one category, the one with the largest sqrt(R) + sqrt(S), can have the larger root.
+    With T = sum(a) sum(b), x = a_c / sum(a), y = b_c / sum(b), r = R_c / T and s = S_c / T the
+    margins of category c are x (1 - y) = r and y (1 - x) = s: a quadratic with the roots y and
+    1 - x'. Shares sum to 1, which determines T. Only the category with the largest
+    sqrt(R) + sqrt(S) can have the larger root.
     """
     width = np.sqrt(rows) + np.sqrt(columns)
     largest = int(np.argmax(width))
@@ -154,9 +158,7 @@ def _solve_directly(rows: Floats, columns: Floats) -> tuple[Floats, Floats]:
 
     def surplus(total: float, share_of_largest: bool) -> float:
         x, y = _small_roots(rows / total, columns / total)
-        return (
-            float(y.sum() - y[largest] - x[largest]) if share_of_largest else float(1.0 - y.sum())
-        )
+        return float(y.sum() - y[largest] - x[largest] if share_of_largest else 1.0 - y.sum())
 
     dominated = surplus(lowest, False) > 0
     total = _root(lambda t: surplus(t, dominated), lowest, 1e15 * float(rows.sum()))
@@ -173,7 +175,7 @@ def _small_roots(r: Floats, s: Floats) -> tuple[Floats, Floats]:
 
 
 def _root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function that rises from below 0 passes 0, by bisection of the logarithm; `high` where it never does."""
+    """The root of a rising function by bisection of the logarithm; `high` if it stays negative."""
     if function(high) <= 0:
         return high
     for _ in range(200):
@@ -185,7 +187,7 @@ def _root(function: Callable[[float], float], low: float, high: float) -> float:
 
 
 def _others(values: Floats) -> Floats:
-    """The sum of all other values, for each; summed again where one value is most of the total, to lose no digits."""
+    """The sum of the other values, for each; that of the largest value without cancellation."""
     total = values.sum()
     rest: Floats = total - values
     largest = int(np.argmax(values))

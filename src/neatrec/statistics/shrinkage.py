@@ -1,18 +1,17 @@
-"""One estimate with one interval of a pair's lift, corrected for the pair having been picked from millions of pairs.
+"""Estimates and intervals of lifts, corrected for the selection of pairs from millions of pairs.
 
-The lifts of all pairs that could have been seen have a prior: a smooth density of the log-lift that changes smoothly
-with the expected count E. A count is Poisson around lift x E. The prior is fitted by penalised maximum likelihood to
-all pairs: to the counts that were kept, and to the number of pairs that were not, because they were seen too seldom.
-A posterior given count and E holds for pairs picked by their counts, in whatever way: the mean is what new baskets will
-show, and the interval needs no other correction. How much counts vary in fact is measured between two halves of the
-customers (`count_dispersion`); count and E are divided by it. How much lifts change is measured between two periods
-(`lift_drift`); the interval is widened by it.
+The lifts of all possible pairs have a prior: a smooth density of the log-lift that changes smoothly
+with the expected count E. A count is Poisson around lift x E. The prior is fitted to all pairs: to
+the kept counts, and to the number of pairs that were not kept because of small counts. A posterior
+given count and E holds for pairs selected by their counts in any way: its mean predicts new
+baskets, and its interval needs no other correction. The dispersion of counts is measured between
+two halves of the customers (`count_dispersion`); count and E are divided by it. The change of lifts
+is measured between two periods (`lift_drift`); it widens the interval.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,61 +20,52 @@ from scipy import special
 from scipy.interpolate import BSpline
 
 from neatrec.data.randomness import Seed, as_generator
-from neatrec.statistics.blas import one_blas_thread
 from neatrec.statistics.tails import garwood_interval, poisson_tail
 from neatrec.statistics.types import Floats, Numbers, as_floats
 
 LOWEST = -4.0
 """The smallest log-lift of the prior."""
-GRID_STEP, KNOT_STEP, EXPECTED_KNOT_STEP = 0.1, 0.5, 3.0
-"""Of the log-lifts at which the prior is integrated, of its splines in log-lift and in log E."""
-LIFT_PENALTY, EXPECTED_PENALTY = 1.0, 10.0
-"""On squared second differences of neighbouring splines in log-lift and in log E."""
-CELL = 0.25
-"""Pairs whose log E falls into one cell of this width are fitted with their mean E."""
-EXACT_COUNTS, LOG_COUNT_STEP = 40, 0.05
-"""Counts up to this are fitted as they are, larger ones in steps of their logarithm."""
-ROUNDS, CONVERGED = 100, 0.02
-"""Of Fisher scoring, and the gain in log-likelihood that is the last."""
+GRID_STEP, KNOT_STEP = 0.1, 0.5
+"""Distance of the log-lifts at which the prior is integrated, and of its splines."""
 MIN_PAIRS = 100
 """With fewer pairs a prior is not fitted, and with fewer in two halves it is not checked."""
 POINTS, NEGLIGIBLE = 128, 40.0
-"""Points at which a posterior is evaluated, and the loss in log-likelihood beyond which it is not."""
+"""Number of points of a posterior, and the loss in log-likelihood beyond which it is cut off."""
 NODE = 0.1
 """Estimates are computed at multiples of this in log E and interpolated."""
-BLOCK, FEW_NODES = 20_000, 2_000
-"""Nodes that are computed at a time, and those of a call that is remembered."""
+BLOCK = 20_000
+"""Nodes that are computed at a time."""
 DISPERSION_COUNTS = (3.0, 7.0, 17.0, 50.0, 200.0)
-"""The counts whose dispersion is measured, each from counts around it, and interpolated between."""
+"""Counts at which the dispersion is measured, each from counts around it; it is interpolated."""
 DISPERSION_EDGES = (2, 5, 10, 30, 100, np.inf)
 DISPERSION_RANGE = (0.5, 50.0)
 CHECKED_P, CHECKED_PAIRS = 1e-4, 5_000
-"""The prior is checked on pairs that one half of the baskets shows with at most this p-value, at most so many."""
+"""The check of the prior uses pairs with at most this p-value in one half, at most this many."""
 STANDS_OUT = 1e-3
-"""Dispersion and drift are measured on pairs with at most this p-value, where there are enough: they are shown."""
+"""Dispersion and drift are measured on pairs with at most this p-value, if there are enough."""
 SHARES = (0.05, 0.95)
-"""... and whose expected share of the first half lies in this range: beyond it a purchase or two decide."""
+"""Range of the expected share of the first half; beyond it single purchases decide."""
 DRIFT_COUNT, LARGEST_DRIFT = 10, 1.0
 """The drift is measured on pairs with at least this count; it is at most this."""
 QUANTILE = float(special.ndtri(0.975))
 CHECKED_COVERAGE = 0.90
-"""Where a smaller share of the 95 % intervals comes true, the exact interval of the count widens them."""
+"""With a smaller coverage of the 95 % intervals, the exact interval of the count widens them."""
 
 Codes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class PairSample:
-    """The pairs that were kept with their counts, and the pairs that could have been."""
+    """The kept pairs with their counts, and a sample of all possible pairs."""
 
     count: Floats
     expected: Floats
     possible_expected: Floats
-    """Of a sample of all pairs that could have been seen, kept or not."""
+    """E of the sampled pairs, kept or not."""
     possible_weight: Floats
-    """How many pairs each of the sample stands for."""
+    """Number of pairs that each sampled pair represents."""
     largest_expected: Floats
-    """A pair is kept if its E is at most `largest_expected[count]`, the last of them for larger counts; it rises."""
+    """Rising; a pair is kept if its E is at most `largest_expected[count]`, or its last value."""
 
 
 @dataclass(frozen=True)
@@ -87,21 +77,21 @@ class HalfCounts:
     expected: Floats
     """E of both together."""
     share: Floats
-    """What part of it was expected in the first."""
+    """Share of E in the first part."""
 
 
 @dataclass(frozen=True)
 class LiftEstimate:
-    """Lifts with their 95 % intervals: arrays of one length, NaN where nothing is known."""
+    """Lifts with their 95 % intervals: arrays of one length, NaN where unknown."""
 
     lift: Floats
     low: Floats
     high: Floats
 
     def within(self, overall: Floats, expected: Floats) -> LiftEstimate:
-        """The lifts within strata of pairs that are estimated over all baskets: `overall` and `expected` are their E.
+        """The lifts within strata, from E over all baskets (`overall`) and within strata.
 
-        Strata change what is expected by chance, not what will be seen.
+        Strata change the expected count, not the prediction.
         """
         ratio = np.divide(overall, expected, out=np.full(len(expected), np.nan), where=expected > 0)
         return LiftEstimate(self.lift * ratio, self.low * ratio, self.high * ratio)
@@ -109,64 +99,58 @@ class LiftEstimate:
 
 @dataclass(frozen=True, eq=False)
 class LiftPrior:
-    """The density of log-lift, and how much counts vary."""
+    """The density of log-lift, and the dispersion of counts."""
 
     coefficients: Floats
-    """Of the log-density: shape (splines in log E, splines in log-lift)."""
+    """Coefficients of the log-density, shape (splines in log E, splines in log-lift)."""
     expected_range: tuple[float, float]
-    """Of log E; beyond it the density is that of the nearest end."""
+    """Range of log E; beyond it the density is that of the nearest end."""
     dispersion: Floats
     """Variance over mean of counts at DISPERSION_COUNTS."""
     drift: float = 0.0
-    """The variance of the difference of a pair's log-lifts in two periods; 0 where times are not known."""
+    """Variance of the difference of a pair's log-lifts in two periods; 0 without times."""
     coverage: float = float("nan")
-    """The share of 95 % intervals from one half of the baskets, or of the period, that the other half confirms, the
-    smaller of both; NaN: not checked."""
+    """Share of 95 % intervals from one half of the baskets, or of the period, that the other half
+    confirms, the smaller of the two; NaN: not checked."""
 
     @property
     def describes_the_data(self) -> bool:
-        """False where too few intervals came true: then the exact interval of the count is included."""
+        """Whether enough intervals hold; if not, they include the exact interval of the count."""
         return not self.coverage < CHECKED_COVERAGE
 
     @property
     def grid(self) -> Floats:
         """Log-lifts, shape (points,)."""
-        return np.asarray(
-            LOWEST + GRID_STEP * np.arange(round(self._width / GRID_STEP) + 1.0), dtype=np.float64
-        )
+        return np.asarray(LOWEST + GRID_STEP * np.arange(round(self._width / GRID_STEP) + 1.0))
 
     @property
     def _width(self) -> float:
         return KNOT_STEP * (len(self.coefficients[0]) - 3)
 
     def log_density(self, log_expected: Floats) -> Floats:
-        """On the grid, for each expected count; shape (expected counts, points), up to a constant of each row."""
-        by_expected = (
-            _splines(log_expected, self.expected_range, self.coefficients.shape[0] - 3)
-            @ self.coefficients
-        )
-        lifts = _splines(self.grid, (LOWEST, LOWEST + self._width), self.coefficients.shape[1] - 3)
+        """The log-density on the grid, (expected counts, points), up to a constant per row."""
+        by_log_e, by_lift = (size - 3 for size in self.coefficients.shape)
+        by_expected = splines(log_expected, self.expected_range, by_log_e) @ self.coefficients
+        lifts = splines(self.grid, (LOWEST, LOWEST + self._width), by_lift)
         return np.asarray(by_expected @ lifts.T)
 
     def dispersion_of(self, count: Numbers) -> Floats:
-        return np.asarray(
-            np.interp(np.log(np.maximum(count, 1.0)), np.log(DISPERSION_COUNTS), self.dispersion)
-        )
+        """Variance over mean of each count."""
+        logs = np.log(np.maximum(count, 1.0))
+        return np.asarray(np.interp(logs, np.log(DISPERSION_COUNTS), self.dispersion))
 
     def estimate(self, count: Numbers, expected: Numbers) -> LiftEstimate:
-        """Posterior mean and central 95 % interval of each pair's lift; a count below 0 or an E of 0 is not known."""
+        """Posterior mean and central 95 % interval of each lift; NaN for count < 0 or E = 0."""
         c, e = np.broadcast_arrays(as_floats(count), as_floats(expected))
         found = np.full((3, len(c)), np.nan)
         known = np.flatnonzero((c >= 0) & (e > 0))
-        place = np.log(e[known]) / NODE
-        below = np.floor(place).astype(np.int64)
-        nodes, index = _unique_pairs(np.tile(c[known], 2), np.append(below, below + 1))
-        if len(nodes) <= FEW_NODES:
-            values = self._summaries_of_few(nodes)
-        else:
-            values = np.concatenate([self._summaries(part) for part in _blocks(nodes)])
+        scaled = np.log(e[known]) / NODE
+        below = np.floor(scaled).astype(np.int64)
+        nodes, index = unique_pairs(np.tile(c[known], 2), np.append(below, below + 1))
+        parts = [self._summaries(part) for part in _blocks(nodes)]
+        values = np.concatenate([*parts, np.zeros((0, 3))])
         left, right = np.split(values[index], 2)
-        logs = (left + (place - below)[:, None] * (right - left)).T
+        logs = (left + (scaled - below)[:, None] * (right - left)).T
         for side, sign in ((1, -1), (2, 1)):
             width = np.maximum(sign * (logs[side] - logs[0]), 0.0)
             logs[side] = logs[0] + sign * np.hypot(width, QUANTILE * np.sqrt(self.drift))
@@ -178,41 +162,27 @@ class LiftPrior:
         return LiftEstimate(*found)
 
     def _summaries(self, nodes: Floats) -> Floats:
-        """Logarithms of mean, lower and upper end at nodes (count, multiple of NODE), shape (nodes, 3)."""
+        """Logarithms of mean, lower and upper end at nodes (count, multiple of NODE), 3 columns."""
         at, weight = self._posterior(nodes[:, 0], nodes[:, 1] * NODE)
         mean = np.log((np.exp(at) * weight).sum(axis=1))
         return np.column_stack([mean, _quantile(at, weight, 0.025), _quantile(at, weight, 0.975)])
 
-    @cached_property
-    def _asked(self) -> dict[tuple[float, ...], Floats]:
-        """Summaries of the nodes of calls for few pairs: a service asks for the same ones again and again."""
-        return {}
-
-    def _summaries_of_few(self, nodes: Floats) -> Floats:
-        asked, keys = self._asked, [tuple(node) for node in nodes.tolist()]
-        new = [place for place, key in enumerate(keys) if key not in asked]
-        if new:
-            asked.update(
-                zip((keys[place] for place in new), self._summaries(nodes[new]), strict=True)
-            )
-        return np.array([asked[key] for key in keys]).reshape(-1, 3)
-
     def _posterior(
         self, count: Floats, log_expected: Floats, prior_at: Floats | None = None
     ) -> tuple[Floats, Floats]:
-        """Log-lifts and their probabilities, each of shape (pairs, POINTS); `prior_at`: log E that the prior is for."""
+        """Log-lifts and probabilities, (pairs, POINTS) each; `prior_at`: log E of the prior."""
         scale = self.dispersion_of(count)
         c, log_e = count / scale, log_expected - np.log(scale)
         low, high = _likely_means(c)
         first = np.clip(low - log_e, LOWEST, LOWEST + self._width - 1)
         last = np.clip(high - log_e, first + 0.5, LOWEST + self._width)
         at = first[:, None] + (last - first)[:, None] * np.linspace(0, 1, POINTS)
-        place = np.minimum((at - LOWEST) / GRID_STEP, len(self.grid) - 1 - 1e-6)
-        left = place.astype(np.int64)
+        on_grid = np.minimum((at - LOWEST) / GRID_STEP, len(self.grid) - 1 - 1e-6)
+        left = on_grid.astype(np.int64)
         density = self.log_density(log_expected if prior_at is None else prior_at)
         ends = [np.take_along_axis(density, left + step, axis=1) for step in (0, 1)]
         mean = at + log_e[:, None]
-        weight = ends[0] + (place - left) * (ends[1] - ends[0]) + c[:, None] * mean - np.exp(mean)
+        weight = ends[0] + (on_grid - left) * (ends[1] - ends[0]) + c[:, None] * mean - np.exp(mean)
         weight = np.exp(weight - weight.max(axis=1, keepdims=True))
         return at, weight / weight.sum(axis=1, keepdims=True)
 
@@ -227,12 +197,12 @@ class LiftPrior:
         same_period: bool = False,
         rng: Seed = 0,
     ) -> npt.NDArray[np.bool_]:
-        """Whether each count of new baskets lies in the central 95 % of what the posterior predicts for it.
+        """Whether each new count lies in the central 95 % of its prediction.
 
-        The prediction has the posterior's uncertainty, the drift unless the new baskets are of the `same_period`, and
-        the new count's own variation. A whole count is spread evenly over its probability, by random numbers, so that
-        exactly 95 % lie inside if the prediction is right. `prior_at`: the expected counts that the prior is for, where
-        `count` is of a part of the baskets.
+        The prediction has the uncertainty of the posterior, the variation of the new count and,
+        unless the new baskets are of the `same_period`, the drift. Random numbers spread a whole
+        count evenly over its probability: exactly 95 % lie inside if the prediction is right.
+        `prior_at`: the expected counts of the prior, if `count` comes from a part of the baskets.
         """
         drift = 0.0 if same_period else self.drift
         c, e, new, new_e = (as_floats(x) for x in (count, expected, new_count, new_expected))
@@ -251,7 +221,7 @@ class LiftPrior:
         return inside
 
     def to_dict(self) -> dict[str, Any]:
-        """What `from_dict` reads, and JSON holds."""
+        """The prior as JSON values."""
         return {
             "coefficients": self.coefficients.tolist(),
             "expected_range": list(self.expected_range),
@@ -262,51 +232,33 @@ class LiftPrior:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> LiftPrior:
+        """The prior of `to_dict`."""
         low, high = values["expected_range"]
         coverage = float("nan") if values["coverage"] is None else values["coverage"]
         coefficients, dispersion = np.array(values["coefficients"]), np.array(values["dispersion"])
-        return cls(coefficients, (low, high), dispersion, values.get("drift", 0.0), coverage)
+        return cls(coefficients, (low, high), dispersion, values["drift"], coverage)
 
 
 def exact_estimate(count: Numbers, expected: Numbers) -> LiftEstimate:
-    """Count over E with Garwood's interval: where there is no prior. NaN for a count below 0 or an E of 0."""
+    """Count over E with Garwood's interval, without a prior; NaN for a count below 0 or E = 0."""
     c, e = np.broadcast_arrays(as_floats(count), as_floats(expected))
     known = np.where((c >= 0) & (e > 0), e, np.nan)
-    # counts are few distinct numbers: their limits are looked up
-    distinct, place = np.unique(np.maximum(c, 0), return_inverse=True)
-    low, high = (limit[place] for limit in garwood_interval(distinct))
+    # counts have few distinct values: their limits are looked up
+    distinct, index = np.unique(np.maximum(c, 0), return_inverse=True)
+    low, high = (limit[index] for limit in garwood_interval(distinct))
     return LiftEstimate(c / known, low / known, high / known)
 
 
 def estimate_lifts(prior: LiftPrior | None, count: Numbers, expected: Numbers) -> LiftEstimate:
-    """The lifts of pairs over all baskets: under the prior, or as counted where there is none."""
+    """The lifts over all baskets, under the prior or, without one, as counted."""
     return (exact_estimate if prior is None else prior.estimate)(count, expected)
 
 
-def fit_lift_prior(pairs: PairSample) -> LiftPrior | None:
-    """The prior under which the counts of all pairs are likeliest; None with fewer than MIN_PAIRS kept."""
-    cells = _cells(pairs)
-    if cells is None:
-        return None
-    log_e = np.log(cells.expected)
-    expected_range = float(log_e.min()) - 1e-6, float(log_e.max()) + 1e-6
-    by_expected = _splines(
-        log_e, expected_range, max(1, round(np.ptp(expected_range) / EXPECTED_KNOT_STEP))
-    )
-    highest = np.log((pairs.count + 1) / np.maximum(pairs.expected, cells.expected.min())).max() + 1
-    knots = int(np.ceil((highest - LOWEST) / KNOT_STEP))
-    prior = LiftPrior(
-        np.zeros((by_expected.shape[1], knots + 3)), expected_range, np.ones(len(DISPERSION_COUNTS))
-    )
-    by_lift = _splines(prior.grid, (LOWEST, LOWEST + KNOT_STEP * knots), knots)
-    with one_blas_thread():
-        return replace(prior, coefficients=_scored(cells, prior.grid, by_expected, by_lift))
-
-
 def count_dispersion(halves: HalfCounts, stand_out: npt.NDArray[np.bool_]) -> Floats:
-    """Variance over mean of counts at DISPERSION_COUNTS, from how the counts of pairs divide between two halves.
+    """Variance over mean of counts at DISPERSION_COUNTS, from two halves of the baskets.
 
-    If counts are Poisson, that of the first half is binomial. Pairs that `stand_out` decide where there are enough.
+    If counts are Poisson, that of the first half is binomial. Pairs that `stand_out` decide if
+    there are enough of them.
     """
     count = halves.first + halves.second
     excess, variance = _binomial(halves)
@@ -314,28 +266,28 @@ def count_dispersion(halves: HalfCounts, stand_out: npt.NDArray[np.bool_]) -> Fl
     out, last = [], 1.0
     for k in range(len(DISPERSION_COUNTS)):
         among = (bin_of == k) & (variance > 0)
-        for chosen in (among & stand_out, among):
-            if np.count_nonzero(chosen) >= MIN_PAIRS:
-                last = float((excess[chosen] / variance[chosen]).mean())
+        for selected in (among & stand_out, among):
+            if np.count_nonzero(selected) >= MIN_PAIRS:
+                last = float((excess[selected] / variance[selected]).mean())
                 break
         out.append(last)
     return np.clip(out, *DISPERSION_RANGE)
 
 
 def lift_drift(prior: LiftPrior, periods: HalfCounts, stand_out: npt.NDArray[np.bool_]) -> float:
-    """The variance of the difference of log-lifts in two periods: what counts vary more than between halves."""
+    """Variance of the difference of log-lifts in two periods, beyond that between halves."""
     count = periods.first + periods.second
     excess, variance = _binomial(periods)
-    chosen = (count >= DRIFT_COUNT) & (variance > 0) & stand_out
-    if np.count_nonzero(chosen) < MIN_PAIRS:
+    selected = (count >= DRIFT_COUNT) & (variance > 0) & stand_out
+    if np.count_nonzero(selected) < MIN_PAIRS:
         return 0.0
     # a difference d of the log-lifts adds (variance d)^2 to the squared excess
-    more = (excess[chosen] / variance[chosen] - prior.dispersion_of(count[chosen])).sum()
-    return float(np.clip(more / variance[chosen].sum(), 0.0, LARGEST_DRIFT))
+    more = (excess[selected] / variance[selected] - prior.dispersion_of(count[selected])).sum()
+    return float(np.clip(more / variance[selected].sum(), 0.0, LARGEST_DRIFT))
 
 
 def _binomial(halves: HalfCounts) -> tuple[Floats, Floats]:
-    """The squared difference of the first count from its share, and the variance of a binomial; 0: not to be used."""
+    """Squared deviation of the first count from its share, and binomial variance (0: unusable)."""
     count = halves.first + halves.second
     usable = (halves.share >= SHARES[0]) & (halves.share <= SHARES[1])
     variance = np.where(usable, count * halves.share * (1 - halves.share), 0.0)
@@ -345,8 +297,9 @@ def _binomial(halves: HalfCounts) -> tuple[Floats, Floats]:
 def with_halves(
     prior: LiftPrior, pairs: PairSample, halves: HalfCounts, periods: HalfCounts | None
 ) -> LiftPrior:
-    """The prior with the dispersion of counts between halves of the customers, the drift of lifts between periods, and
-    checked: what one half, or period, says against the other.
+    """Add the dispersion between halves, the drift between periods, and the coverage to the prior.
+
+    The coverage is measured by predictions of one half, or period, from the other.
     """
     stand_out = poisson_tail(pairs.count, pairs.expected) <= STANDS_OUT
     prior = replace(prior, dispersion=count_dispersion(halves, stand_out))
@@ -360,123 +313,22 @@ def with_halves(
 def _confirmed(
     prior: LiftPrior, pairs: PairSample, halves: HalfCounts, *, same_period: bool
 ) -> float:
-    """The share of intervals from the first half that the second confirms; NaN with too few pairs."""
+    """Share of intervals from the first half that the second confirms; NaN with too few pairs."""
     h, e, s = halves.first, halves.expected, halves.share
-    # pairs that are kept whatever the other half says
+    # pairs that are kept for any count in the other half
     limit = pairs.largest_expected[np.minimum(h, len(pairs.largest_expected) - 1).astype(np.int64)]
     shown = (s > 0) & (s < 1) & (h >= 2) & (e > 0) & (pairs.expected <= limit)
-    chosen = np.flatnonzero(shown)[poisson_tail(h[shown], (s * e)[shown]) <= CHECKED_P]
-    if len(chosen) < MIN_PAIRS:
+    rows = np.flatnonzero(shown)[poisson_tail(h[shown], (s * e)[shown]) <= CHECKED_P]
+    if len(rows) < MIN_PAIRS:
         return float("nan")
-    chosen = chosen[:: len(chosen) // CHECKED_PAIRS + 1]
-    h, e, s, other, whole = (x[chosen] for x in (h, e, s, halves.second, pairs.expected))
-    return float(
-        prior.covers(h, s * e, other, (1 - s) * e, prior_at=whole, same_period=same_period).mean()
-    )
+    rows = rows[:: len(rows) // CHECKED_PAIRS + 1]
+    h, e, s, other, overall = (x[rows] for x in (h, e, s, halves.second, pairs.expected))
+    covered = prior.covers(h, s * e, other, (1 - s) * e, prior_at=overall, same_period=same_period)
+    return float(covered.mean())
 
 
-@dataclass(frozen=True)
-class _Cells:
-    """Pairs of one expected count and one count; arrays of one length."""
-
-    expected: Floats
-    count: Floats
-    """-1: all counts below `least`."""
-    least: Floats
-    pairs: Floats
-
-
-def _cells(pairs: PairSample) -> _Cells | None:
-    kept = pairs.expected > 0
-    count, expected = pairs.count[kept], pairs.expected[kept]
-    some = pairs.possible_expected > 0
-    possible, weight = pairs.possible_expected[some], pairs.possible_weight[some]
-    if len(count) < MIN_PAIRS or not len(possible):
-        return None
-    place, all_places = (np.floor(np.log(e) / CELL).astype(np.int64) for e in (expected, possible))
-    first = min(place.min(), all_places.min())
-    place, all_places = place - first, all_places - first
-    cells = int(max(place.max(), all_places.max())) + 1
-    # in a cell all counts are kept that are kept at its largest E
-    edge = np.exp((np.arange(cells) + first + 1) * CELL)
-    least = np.searchsorted(pairs.largest_expected, edge).astype(np.float64)
-    sums = np.bincount(place, expected, cells) + np.bincount(all_places, possible * weight, cells)
-    number = np.bincount(place, minlength=cells) + np.bincount(all_places, weight, cells)
-    mean = np.divide(sums, number, out=edge.copy(), where=number > 0)
-    whole = count >= least[place]
-    count, place = count[whole], place[whole]
-    level = np.where(
-        count <= EXACT_COUNTS,
-        count,
-        EXACT_COUNTS + np.round(np.log(np.maximum(count, 1) / EXACT_COUNTS) / LOG_COUNT_STEP),
-    )
-    seen, index = _unique_pairs(level, place)
-    level, at, times = seen[:, 0], seen[:, 1].astype(np.int64), np.bincount(index)
-    value = np.where(
-        level <= EXACT_COUNTS, level, EXACT_COUNTS * np.exp((level - EXACT_COUNTS) * LOG_COUNT_STEP)
-    )
-    rest = np.bincount(all_places, weight, cells) - np.bincount(place, minlength=cells)
-    others = np.flatnonzero((rest > 0) & (least > 0))
-    cell = np.append(at, others)
-    counts, numbers = np.append(value, np.full(len(others), -1.0)), np.append(times, rest[others])
-    return _Cells(mean[cell], counts, least[cell], numbers)
-
-
-def _scored(cells: _Cells, grid: Floats, by_expected: Floats, by_lift: Floats) -> Floats:
-    """The coefficients that maximise the penalised likelihood, by Fisher scoring with damped steps."""
-    shape = by_expected.shape[1], by_lift.shape[1]
-    mean = cells.expected[:, None] * np.exp(grid)
-    seen = np.maximum(cells.count, 0)[:, None]
-    below = special.gammaincc(np.maximum(cells.least, 1)[:, None], mean)
-    log_likelihood = np.where(
-        cells.count[:, None] >= 0,
-        special.xlogy(seen, mean) - mean - special.gammaln(seen + 1),
-        np.log(np.maximum(below, 1e-300)),
-    )
-    rough = [np.diff(np.eye(size), 2, axis=0) for size in shape]
-    penalty = EXPECTED_PENALTY * np.kron(rough[0].T @ rough[0], np.eye(shape[1]))
-    penalty += LIFT_PENALTY * np.kron(np.eye(shape[0]), rough[1].T @ rough[1]) + 1e-6 * np.eye(
-        len(penalty)
-    )
-
-    def evaluate(point: Floats) -> tuple[float, Floats, Floats]:
-        """The loss, and the log-probabilities of prior and posterior of each cell."""
-        prior = by_expected @ point.reshape(shape) @ by_lift.T
-        prior -= special.logsumexp(prior, axis=1, keepdims=True)
-        joint = prior + log_likelihood
-        total = special.logsumexp(joint, axis=1, keepdims=True)
-        return (
-            float(0.5 * point @ penalty @ point - cells.pairs @ total[:, 0]),
-            prior,
-            joint - total,
-        )
-
-    # a wide bell around a lift of 1
-    bell = np.linalg.lstsq(by_lift, -0.5 * (grid / 1.5) ** 2, rcond=None)[0]
-    point, damping = np.tile(bell, shape[0]), 1.0
-    loss, prior, posterior = evaluate(point)
-    for _ in range(ROUNDS):
-        scores = (np.exp(posterior) - np.exp(prior)) @ by_lift
-        rows = (by_expected[:, :, None] * scores[:, None, :]).reshape(len(scores), -1)
-        gradient = rows.T @ cells.pairs - penalty @ point
-        fisher = (rows * cells.pairs[:, None]).T @ rows + penalty
-        before = loss
-        while damping < 1e9:
-            moved = point + np.linalg.solve(fisher + damping * np.diag(np.diag(fisher)), gradient)
-            loss, prior, posterior = evaluate(moved)
-            if loss <= before:
-                break
-            damping *= 4
-        else:
-            break
-        point, damping = moved, max(damping / 5, 1e-9)
-        if before - loss < CONVERGED:
-            break
-    return point.reshape(shape)
-
-
-def _splines(points: Floats, ends: tuple[float, float], intervals: int) -> Floats:
-    """Cubic B-splines with equal knots, shape (points, intervals + 3); a point beyond the ends counts as the end."""
+def splines(points: Floats, ends: tuple[float, float], intervals: int) -> Floats:
+    """Cubic B-splines with equal knots, (points, intervals + 3); points are clipped to the ends."""
     low, high = ends
     width = (high - low) / intervals
     knots = low + width * np.arange(-3, intervals + 4)
@@ -485,8 +337,8 @@ def _splines(points: Floats, ends: tuple[float, float], intervals: int) -> Float
 
 
 def _likely_means(count: Floats) -> tuple[Floats, Floats]:
-    """The logarithms of the Poisson means at which the likelihood of each count is e^-NEGLIGIBLE of the largest."""
-    distinct, place = np.unique(count, return_inverse=True)
+    """Logarithms of the Poisson means with e^-NEGLIGIBLE of the largest likelihood, either side."""
+    distinct, index = np.unique(count, return_inverse=True)
     c = np.maximum(distinct, 0.5)
 
     def root(near: Floats, far: Floats) -> Floats:
@@ -494,16 +346,14 @@ def _likely_means(count: Floats) -> tuple[Floats, Floats]:
             middle = (near + far) / 2
             negligible = c * (middle - np.log(c)) - np.exp(middle) + c < -NEGLIGIBLE
             near, far = np.where(negligible, near, middle), np.where(negligible, middle, far)
-        return far[place]
+        return far[index]
 
-    top = np.log(c)
-    return root(top, np.full(len(c), -100.0)), root(
-        top, np.log(c + 3 * NEGLIGIBLE + 20 * np.sqrt(c))
-    )
+    top, highest = np.log(c), np.log(c + 3 * NEGLIGIBLE + 20 * np.sqrt(c))
+    return root(top, np.full(len(c), -100.0)), root(top, highest)
 
 
 def _quantile(at: Floats, weight: Floats, share: float) -> Floats:
-    """Where the distribution of each row reaches `share`, linear between points."""
+    """The point where the distribution of each row reaches `share`, linear between points."""
     reached = np.cumsum(weight, axis=1) - weight / 2
     right = np.clip((reached < share).sum(axis=1), 1, at.shape[1] - 1)[:, None]
     x, y = (np.take_along_axis(values, right - 1, 1)[:, 0] for values in (reached, at))
@@ -512,8 +362,8 @@ def _quantile(at: Floats, weight: Floats, share: float) -> Floats:
     return np.asarray(y + np.clip(part, 0, 1) * (y_end - y))
 
 
-def _unique_pairs(one: Floats, other: Codes) -> tuple[Floats, Codes]:
-    """The distinct rows (one, other) of whole numbers, and where each row stands among them."""
+def unique_pairs(one: Floats, other: Codes) -> tuple[Floats, Codes]:
+    """The distinct rows (one, other) of whole numbers, and the index of each row among them."""
     lowest = other.min(initial=0)
     width = other.max(initial=0) - lowest + 1
     keys, index = np.unique(one.astype(np.int64) * width + other - lowest, return_inverse=True)

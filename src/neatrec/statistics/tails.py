@@ -11,20 +11,20 @@ from neatrec.statistics.types import Floats, Numbers, as_floats
 
 
 def poisson_tail(count: Numbers, expected: Numbers) -> Floats:
-    """P(X >= count) where X is Poisson with mean `expected`; exact to rounding also where it is tiny.
+    """P(X >= count) for a Poisson X with mean `expected`; exact to rounding, also if tiny.
 
-    It is the regularised lower incomplete gamma function P(count, expected), and 1 for a count of 0.
+    The regularised lower incomplete gamma function P(count, expected), and 1 for a count of 0.
 
     >>> float(poisson_tail(1, 0.001).round(7))
     0.0009995
     """
     o, e = np.broadcast_arrays(as_floats(count), as_floats(expected))
-    # gammainc knows no count of 0: there the tail is everything
+    # gammainc is undefined at a count of 0, where the tail is 1
     return np.where(o <= 0, 1.0, special.gammainc(np.maximum(o, 1.0), e))
 
 
 def poisson_log_tail(count: Numbers, expected: Numbers) -> Floats:
-    """ln P(X >= count): finite where `poisson_tail` underflows to 0 (below 1e-308).
+    """The logarithm of P(X >= count): finite where `poisson_tail` underflows to 0 (below 1e-308).
 
     >>> float(poisson_tail(500, 1.0)), round(float(poisson_log_tail(500, 1.0)), 3)
     (0.0, -2612.328)
@@ -41,20 +41,18 @@ def poisson_log_tail(count: Numbers, expected: Numbers) -> Floats:
 
 
 def _log_tail_series(o: Floats, e: Floats) -> Floats:
-    """ln of e^-E E^o / o! (1 + E / (o+1) + E^2 / ((o+1)(o+2)) + ...): for o > E each term is smaller than the last."""
+    """The logarithm of e^-E E^o / o! (1 + E / (o+1) + E^2 / ((o+1)(o+2)) + ...), for o > E."""
     term, total = np.ones_like(o), np.ones_like(o)
     for step in range(1, 100_000):
         term = term * e / (o + step)
         total += term
         if np.all(term <= total * 1e-17):
             break
-    return np.asarray(
-        o * np.log(e) - e - special.gammaln(o + 1.0) + np.log(total), dtype=np.float64
-    )
+    return np.asarray(o * np.log(e) - e - special.gammaln(o + 1.0) + np.log(total))
 
 
 def largest_mean(count: Numbers, tail: float) -> Floats:
-    """The mean below which `count` or more comes up with a probability of at most `tail`: the tail, turned round.
+    """The largest mean with P(X >= count) <= `tail`: the inverse of `poisson_tail`.
 
     >>> float(largest_mean(1, 0.0009995).round(6))
     0.001
@@ -64,7 +62,7 @@ def largest_mean(count: Numbers, tail: float) -> Floats:
 
 
 def garwood_interval(count: Numbers, confidence: float = 0.95) -> tuple[Floats, Floats]:
-    """Garwood's exact interval for the mean of a Poisson variable that came out as `count`.
+    """Garwood's exact interval for the mean of a Poisson variable with the value `count`.
 
     >>> low, high = garwood_interval(10)
     >>> float(low.round(4)), float(high.round(4))

@@ -1,4 +1,4 @@
-"""The arrays that statistics take and give."""
+"""The arrays that statistics take and return."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ Counts = npt.NDArray[np.integer[Any]]
 
 
 def as_floats(values: Numbers) -> Floats:
-    """`values` in float64: products of counts leave the whole numbers of 64 bits."""
+    """`values` in float64: products of counts exceed 64-bit integers."""
     return np.asarray(values, dtype=np.float64)
