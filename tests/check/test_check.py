@@ -245,17 +245,6 @@ def test_a_giant_basket_is_reported_and_does_not_stop_the_check() -> None:
     }
 
 
-def test_long_baskets_below_the_cap_will_be_counted() -> None:
-    long = [f"item {i}" for i in range(2_500)]
-    few, found = (
-        check_baskets(Baskets.from_lists(shop())),
-        check_baskets(Baskets.from_lists([*shop(), long])),
-    )
-    assert found.over_cap == 0
-    assert not any("will refuse" in warning for warning in found.warnings)
-    assert few.to_json()["trial_count"]["excluded_baskets"] == 0
-
-
 def test_suspects_are_shown_with_the_id_that_leaves_them_out() -> None:
     lists = shop()
     items = sorted({item for basket in lists for item in basket})

@@ -185,17 +185,6 @@ def test_what_makes_a_pair(contents, categories, options, wanted) -> None:
     assert found.margins.records == sum(wanted.values())
 
 
-@pytest.mark.parametrize("window", [50, 10**15])
-def test_wide_windows_over_baskets_of_many_sizes(window: int) -> None:
-    """Wide enough that whole baskets are compared instead of stepping through the window."""
-    rng = np.random.default_rng(3)
-    baskets = Baskets.from_lists(
-        [[str(x) for x in rng.integers(0, 20, size)] for size in (60, 3, 2, 5, 4, 3, 7)]
-    )
-    counting = CountOptions(window=window)
-    assert_counted_right(count(baskets, counting), baskets, counting)
-
-
 def test_no_basket_makes_an_empty_answer() -> None:
     catalog = Catalog.from_ids("ab")
     nothing = Baskets(catalog, np.empty(0), np.zeros(1), string_array([]), ordered=True)

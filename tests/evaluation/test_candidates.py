@@ -47,22 +47,6 @@ def test_membership_is_what_the_definitions_say(seed: int) -> None:
     ]
 
 
-def test_counts_of_pairs_are_looked_up_and_zero_where_never_seen() -> None:
-    baskets = Baskets.from_lists([["a", "b"], ["a", "b", "c"], ["d"]])
-    found = partners(baskets, np.array([0, 3], dtype=np.int32))
-    query, item = np.array([0, 0, 0, 3], dtype=np.int32), np.array([1, 2, 3, 0], dtype=np.int32)
-    assert found.values("count", query, item).tolist() == [2, 1, 0, 0]
-
-
-def test_nothing_bought_together_gives_empty_candidate_sets() -> None:
-    queries = np.array([0, 1], dtype=np.int32)
-    found = candidate_set(partners(Baskets.from_lists([["a"], ["b"]]), queries), queries)
-    assert found.offsets.tolist() == [0, 0, 0]
-    assert found.holds(np.array([0], dtype=np.int32), np.array([1], dtype=np.int32)).tolist() == [
-        False
-    ]
-
-
 @pytest.mark.parametrize(
     ("ids", "order"),
     [

@@ -64,17 +64,6 @@ def test_a_label_that_is_no_candidate_is_a_miss_in_every_metric() -> None:
     assert metric_values(np.array([0]), np.array([0])).tolist() == [[0.0] * len(metric_names())]
 
 
-def test_values_are_in_the_order_of_their_names() -> None:
-    values = metric_values(np.array([2]), np.array([1]), (1, 3))
-    assert dict(zip(metric_names((1, 3)), values[0], strict=True)) == {
-        "hr@1": 0.0,
-        "hr@3": 1.0,
-        "ndcg@1": 0.0,
-        "ndcg@3": 0.5,
-        "mrr": pytest.approx(1 / 3),
-    }
-
-
 def test_deep_ranks_keep_their_precision() -> None:
     deep = reciprocal_rank(np.array([40_000, 40_000]), np.array([1, 3]))
     assert deep == pytest.approx(

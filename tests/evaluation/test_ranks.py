@@ -9,7 +9,7 @@ from helpers import plain_evaluation as plain
 from helpers.evaluation_data import TableModel, candidates_of, random_baskets, scores_of
 from neatrec.errors import DivergedError, ParameterError
 from neatrec.evaluation.candidates import candidate_set, catalogue, partners
-from neatrec.evaluation.ranks import LabelQueries, LabelRanks, best_of, rank_labels
+from neatrec.evaluation.ranks import LabelQueries, LabelRanks, rank_labels
 
 VALUES = np.array([-np.inf, -1.0, 0.0, 0.5, 0.5, 1.0, 2.0])
 
@@ -118,16 +118,6 @@ def test_a_model_without_a_name_is_ranked_and_called_by_its_class() -> None:
         rank_labels(Nameless(), candidates, queries)
 
 
-def test_a_nan_that_is_no_candidate_hurts_nobody() -> None:
-    baskets, queries, table = questions(5)
-    candidates = catalogue(baskets, queries.queries)
-    plain = rank_labels(TableModel(table.copy()), candidates, queries)
-    np.fill_diagonal(table, np.nan)
-    found = rank_labels(TableModel(table), candidates, queries)
-    assert np.array_equal(found.higher, plain.higher)
-    assert np.array_equal(found.equal, plain.equal)
-
-
 def test_what_does_not_fit_together_is_refused() -> None:
     baskets, queries, table = questions(6)
     wide = TableModel(np.hstack([table, table]), "wide")
@@ -139,18 +129,3 @@ def test_what_does_not_fit_together_is_refused() -> None:
         rank_labels(TableModel(table), catalogue(baskets, queries.queries[1:]), queries)
     with pytest.raises(ParameterError, match="label records must be sorted by query, then item"):
         LabelQueries.from_pairs([2, 1], [0, 0])
-
-
-def test_no_labels_are_no_error() -> None:
-    baskets, _, table = questions(8)
-    queries = LabelQueries.from_pairs([], [])
-    label_ranks = rank_labels(TableModel(table), catalogue(baskets, queries.queries), queries)
-    assert len(label_ranks.higher) == 0
-
-
-def test_recommendations_need_no_labels() -> None:
-    baskets, queries, table = questions(9)
-    candidates = catalogue(baskets, queries.queries)
-    assert best_of(TableModel(table), candidates, top=4).tolist() == (
-        rank_labels(TableModel(table), candidates, queries, top=4).best.tolist()
-    )

@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 
 from neatrec.data.catalog import Catalog
-from neatrec.errors import ParameterError
 from neatrec.evaluation.ranks import LabelQueries, LabelRanks
-from neatrec.evaluation.slices import by_category, by_decile, by_pair_count, by_strength, slicings
+from neatrec.evaluation.slices import by_category, by_decile, slicings
 from neatrec.evaluation.summary import (
     ITEMS_AND_SEEDS,
-    ONE_SEED,
     SAME_FOR_ALL_SEEDS,
     summarize_ranks,
     summarize_slices,
@@ -35,20 +33,6 @@ def test_means_are_over_records_and_macro_means_over_queries() -> None:
     assert line.mean["hr@10"] == pytest.approx(3 / 6)
     assert line.macro["hr@10"] == pytest.approx(1 / 3)
     assert line.mean["mrr"] == pytest.approx((3 + 3 / 51) / 6)
-
-
-def test_a_selection_of_records_leaves_out_queries_without_any() -> None:
-    summary = summarize_ranks(
-        {"m": [FIRST_QUERY_ONLY]}, QUERIES, np.array([True, False, False, True, False, False])
-    )
-    assert (summary.labels, summary.queries) == (2, 2)
-    assert summary.by_name("m").mean["hr@1"] == pytest.approx(0.5)
-
-
-def test_one_training_says_that_the_spread_between_trainings_is_missing() -> None:
-    line = summarize_ranks({"m": [PERFECT]}, QUERIES).by_name("m")
-    assert (line.seeds, line.seed_sd, line.variance) == (1, None, ONE_SEED)
-    assert "missing" in line.variance
 
 
 def test_several_trainings_are_averaged_and_their_spread_is_given() -> None:
@@ -100,11 +84,6 @@ def test_no_label_gives_no_number_and_no_test() -> None:
     ).all()
 
 
-def test_a_model_without_ranks_is_refused() -> None:
-    with pytest.raises(ParameterError, match="each model must have been evaluated at least once"):
-        summarize_ranks({"m": []}, QUERIES)
-
-
 def test_deciles_are_about_equally_large_and_named_by_their_bounds() -> None:
     cut = by_decile("query popularity", np.arange(100))
     assert len(cut.names) == 10
@@ -122,20 +101,6 @@ def test_categories_are_those_of_the_query_at_the_shallowest_level() -> None:
     cut = by_category(QUERIES, catalog)
     assert [cut.names[code] for code in cut.code] == ["tea"] * 3 + ["unknown"] + ["tea"] * 2
     assert by_category(QUERIES, Catalog.from_ids([str(i) for i in range(8)])).names == ("all",)
-
-
-def test_strength_is_the_strictest_level_passed() -> None:
-    cut = by_strength({0.05: np.array([True, True, True]), 0.001: np.array([False, True, False])})
-    assert [cut.names[code] for code in cut.code] == [
-        "0.001 to 0.05",
-        "up to 0.001",
-        "0.001 to 0.05",
-    ]
-
-
-def test_pairs_are_cut_by_how_often_they_were_seen() -> None:
-    cut = by_pair_count(np.array([0, 1, 2, 4, 5, 900]))
-    assert [cut.names[code] for code in cut.code] == ["0", "1", "2-4", "2-4", "5+", "5+"]
 
 
 def test_slices_add_up_to_the_whole() -> None:

@@ -64,14 +64,6 @@ def test_a_pair_counts_once_a_customer_where_customers_return(baskets):
     assert labels.count.tolist() == labels.customers.tolist()
 
 
-def test_the_paper_counts_every_basket_and_still_knows_its_customers():
-    baskets = buns_and_sausages(users=["ann", "bob", "cid", "dan"] * 40)
-    labels = make_labels(baskets, protocol="paper", min_basket=2)
-    assert labels.options["once_per_customer"] is False
-    assert labels.count.max() == 40
-    assert labels.customers.tolist() == [1] * len(labels)
-
-
 def test_evidence_of_a_label_adds_up():
     labels = make_labels(buns_and_sausages(), min_basket=2)
     catalog = labels.catalog
@@ -102,13 +94,6 @@ def test_counts_and_reverse_counts_are_those_of_the_records(baskets):
         if baskets.ordered:
             assert labels.reverse[i] == seen[v, q]
     assert baskets.ordered or labels.reverse is None
-
-
-def test_both_directions_are_labels_without_cart_order():
-    labels = make_labels(buns_and_sausages(ordered=False), min_basket=2)
-    pairs = pairs_of(labels)
-    assert pairs
-    assert pairs == {(v, q) for q, v in pairs}
 
 
 def test_same_category_pairs_are_no_labels_unless_kept():

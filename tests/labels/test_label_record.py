@@ -2,18 +2,15 @@
 
 import hashlib
 import json
-import logging
-import re
 from dataclasses import replace
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog, string_array
-from neatrec.errors import ParameterError, ResourceError
-from neatrec.labels import make_labels, shuffle_null
+from neatrec.data.catalog import Catalog
+from neatrec.errors import ParameterError
+from neatrec.labels import make_labels
 
 COLUMNS = [
     *(
@@ -78,39 +75,6 @@ def test_the_table_says_what_made_it(baskets, tmp_path):
         "options": labels.options,
         "hash": labels.hash,
     }
-
-
-@pytest.mark.parametrize(
-    ("given", "named"), [("deepest", "aisle"), ("department", "department"), (None, None)]
-)
-def test_the_options_name_the_level_whose_pairs_are_left_out(given, named, caplog):
-    catalog = Catalog(
-        string_array(["bun", "sausage", "tea", "milk"]),
-        levels=("department", "aisle"),
-        categories=np.array([[0, 0], [1, 1], [0, 2], [1, 3]]),
-        category_names=(("a", "b"), ("c", "d", "e", "f")),
-    )
-    shop = Baskets.from_lists([["bun", "sausage"], ["tea", "milk"]] * 20, catalog=catalog)
-    with caplog.at_level(logging.INFO, logger="neatrec.labels"):
-        labels = make_labels(shop, min_basket=2, category_level=given)
-    assert labels.options["category_level"] == named
-    said = [
-        record.getMessage() for record in caplog.records if "are left out" in record.getMessage()
-    ]
-    assert said == ([] if named is None else [f"pairs of one {named} are left out"])
-    assert shuffle_null(shop, labels, 1).rounds == 1
-
-
-def test_the_cap_on_the_pairs_of_a_basket_can_be_moved(baskets):
-    hint = "`max_basket_pairs` = 2. Raise --max-basket-pairs, set a window, or leave the basket out"
-    shop = Baskets.from_lists([["a", "b", "c"]] * 20)
-    with pytest.raises(ResourceError, match=re.escape(hint)):
-        make_labels(shop, min_basket=2, max_basket_pairs=2)
-    labels = make_labels(shop, min_basket=2, max_basket_pairs=3)
-    assert labels.options["max_basket_pairs"] == 3
-    assert shuffle_null(shop, labels, 1).rounds == 1
-    with pytest.raises(ResourceError, match=re.escape(hint)):
-        shuffle_null(shop, replace(labels, options={**labels.options, "max_basket_pairs": 2}), 1)
 
 
 def test_the_hash_is_that_of_protocol_levels_and_sorted_pairs(baskets):

@@ -121,14 +121,6 @@ def test_a_pair_that_only_shares_a_store_is_caught_and_a_true_one_stays():
     assert with_strata.options["strata"] == ["store"]
 
 
-def test_a_single_stratum_changes_nothing():
-    baskets = in_stores(store_trap(), np.zeros(3_000))
-    assert (
-        make_labels(baskets, min_basket=2, strata=("store",)).hash
-        == make_labels(baskets, min_basket=2).hash
-    )
-
-
 def test_strata_are_months_of_a_year_widening_bands_of_size_and_combine():
     days = ["2024-01-31", "2024-02-01", "2025-01-01", "2024-01-01"]
     times = np.array(days, dtype="datetime64[us]").astype(np.int64)
@@ -159,13 +151,3 @@ def test_a_customer_counts_once_whatever_the_strata():
     labels = make_labels(baskets, min_basket=2, strata=("store",))
     # ann buys buns in two stores, others once each
     assert labels.count.tolist() == labels.customers.tolist() == [21, 21]
-
-
-def test_the_order_of_baskets_does_not_matter_with_strata():
-    baskets = store_trap()
-    turned = baskets.select(np.random.default_rng(2).permutation(len(baskets)))
-    one, other = (
-        make_labels(b, min_basket=2, strata=("store", "basket_size")) for b in (baskets, turned)
-    )
-    assert one.hash == other.hash
-    np.testing.assert_array_equal(one.expected, other.expected)

@@ -1,7 +1,5 @@
 """The shuffle null: labels that chance alone makes."""
 
-import json
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -71,19 +69,6 @@ def test_several_labels_share_the_shuffles_and_get_what_each_would_alone(monkeyp
     assert rounds == [0, 1]
 
 
-def test_the_rate_and_the_answer_as_json():
-    baskets = noisy_shop()
-    labels = make_labels(baskets, protocol="paper", levels=(0.2, 0.05), min_basket=2)
-    null = shuffle_null(baskets, labels, 3, within="size")
-    assert null.real[0.2] == len(labels)
-    assert null.fdr[0.2] == pytest.approx(np.mean(null.labels[0.2]) / len(labels))
-    answer = json.loads(json.dumps(null.to_json()))
-    assert list(answer) == ["rounds", "within", "labels", "fdr", "rerun"]
-    assert (answer["rounds"], answer["within"]) == (3, "size")
-    assert set(answer["labels"]) == set(answer["fdr"]) == set(answer["rerun"]) == {"0.2", "0.05"}
-    assert len(answer["labels"]["0.05"]) == 3
-
-
 def test_without_real_labels_there_is_no_rate():
     baskets = Baskets.from_lists([["a", "b"], ["c", "b"]])
     null = shuffle_null(baskets, make_labels(baskets, min_basket=2), 1)
@@ -97,7 +82,5 @@ def test_wrong_rounds_and_labels_of_other_baskets_are_refused(rounds):
     labels = make_labels(baskets, min_basket=2)
     with pytest.raises(ParameterError, match="`rounds` must be a whole number of at least 1"):
         shuffle_null(baskets, labels, rounds)
-    with pytest.raises(
-        ParameterError, match="`labels` must come from the baskets that are shuffled"
-    ):
+    with pytest.raises(ParameterError, match="`labels` must come from the shuffled baskets"):
         shuffle_null(baskets.select(np.arange(10)), labels, 1)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from helpers.simulated_pairs import directed_counts, expected_counts, pooled_lift, records
+from helpers.simulated_pairs import directed_counts, expected_counts, pooled_lift
 from neatrec.serving import EvidenceTable
 from neatrec.simulator import TRAP_NAMES, Supermarket, parse_supermarket_spec, supermarket
 
@@ -32,31 +32,12 @@ def test_any_number_of_threads_gives_the_same_baskets(threads: int) -> None:
     assert np.array_equal(alone.truth.strength, together.truth.strength)
 
 
-def test_fewer_baskets_than_threads_are_no_problem() -> None:
-    assert len(supermarket(1, 60, threads=4).baskets) == 1
-
-
 def test_no_basket_holds_an_item_twice(market: Supermarket) -> None:
     baskets = market.baskets
     lines = baskets.basket_of_line * len(baskets.catalog) + baskets.items
     assert len(np.unique(lines)) == baskets.lines
     assert baskets.sizes.min() >= 1
     assert baskets.ordered
-
-
-def test_even_the_smallest_shop_fills_its_largest_baskets_with_different_items() -> None:
-    baskets = supermarket(20_000, 60, seed=2).baskets
-    lines = baskets.basket_of_line * 60 + baskets.items
-    assert baskets.sizes.max() == 20
-    assert len(np.unique(lines)) == baskets.lines
-
-
-def test_ids_are_whole_numbers_that_sort_alike_as_text_and_split_in_halves(
-    market: Supermarket,
-) -> None:
-    ids = market.baskets.ids.to_pylist()
-    assert ids == sorted(ids) == [str(number) for number in sorted(map(int, ids))]
-    assert np.mean([int(number) % 2 for number in ids]) == 0.5
 
 
 def test_baskets_follow_each_other_through_one_year(market: Supermarket) -> None:
@@ -82,20 +63,6 @@ def test_as_many_households_as_baskets_shop_once_each() -> None:
     assert len(np.unique(users)) == 500
 
 
-def test_a_household_buys_its_favourites_again(market: Supermarket) -> None:
-    baskets = market.baskets
-    half = (
-        baskets.select(np.arange(0, len(baskets), 2)),
-        baskets.select(np.arange(1, len(baskets), 2)),
-    )
-    bought = np.zeros((2, len(baskets.user_ids), len(baskets.catalog)), dtype=bool)
-    for place, part in enumerate(half):
-        bought[place, part.users[part.basket_of_line], part.items] = True
-    again = (bought[0] & bought[1]).sum()
-    by_chance = (bought[0].mean(axis=0) * bought[1].mean(axis=0)).sum() * bought.shape[1]
-    assert again > 1.5 * by_chance
-
-
 def test_planted_complements_meet_more_often_than_chance(market: Supermarket) -> None:
     truth = market.truth
     count = directed_counts(market.baskets, truth.query, truth.item)
@@ -107,20 +74,6 @@ def test_planted_complements_meet_more_often_than_chance(market: Supermarket) ->
     assert (count > expected)[seen_often].mean() > 0.97
 
 
-def test_a_stronger_complement_has_the_larger_excess(market: Supermarket) -> None:
-    truth = market.truth
-    excess = directed_counts(market.baskets, truth.query, truth.item) - expected_counts(
-        market.baskets, truth.query, truth.item
-    )
-    rate = excess / market.baskets.item_counts[truth.query]
-    assert np.corrcoef(rate, truth.strength)[0, 1] > 0.9
-
-
-def test_all_complements_stand_in_different_aisles(market: Supermarket) -> None:
-    aisle = market.baskets.catalog.category_of("aisle")
-    assert (aisle[market.truth.query] != aisle[market.truth.item]).all()
-
-
 def test_one_directional_complements_come_after_what_brings_them(market: Supermarket) -> None:
     truth = market.truth
     mutual = truth.is_complement(truth.item, truth.query)
@@ -130,27 +83,6 @@ def test_one_directional_complements_come_after_what_brings_them(market: Superma
     assert 0.8 < pooled_lift(market.baskets, item, query) < 1.05
     both_ways = truth.query[mutual], truth.item[mutual]
     assert pooled_lift(market.baskets, *both_ways) > 2
-
-
-def test_a_complement_follows_within_the_window_of_training(market: Supermarket) -> None:
-    truth, items = market.truth, len(market.baskets.catalog)
-    keys, distance = records(market.baskets)
-    planted = np.isin(keys, truth.query.astype(np.int64) * items + truth.item)
-    near = np.mean(distance[planted] <= 5)
-    assert near > np.mean(distance <= 5) + 0.15
-    assert np.bincount(distance[planted])[1:7].argmax() == 0
-
-
-def test_two_complements_of_one_item_have_nothing_to_do_with_each_other(
-    market: Supermarket,
-) -> None:
-    truth = market.truth
-    same = (truth.query[:, None] == truth.query) & (truth.item[:, None] != truth.item)
-    first, second = (truth.item[side] for side in np.nonzero(same))
-    aisle = market.baskets.catalog.category_of("aisle")
-    apart = (aisle[first] != aisle[second]) & ~truth.is_complement(first, second)
-    assert apart.sum() > 20
-    assert 0.85 < pooled_lift(market.baskets, first[apart], second[apart]) < 1.15
 
 
 def test_substitutes_hardly_ever_share_a_basket(market: Supermarket) -> None:
@@ -169,15 +101,6 @@ def test_popular_noise_is_in_every_tenth_basket_and_goes_with_nothing(market: Su
     query, item = np.repeat(noise, len(others)), np.tile(others, len(noise))
     assert 0.95 < pooled_lift(baskets, query, item) < 1.05
     assert not np.isin(noise, np.concatenate([market.truth.query, market.truth.item])).any()
-
-
-def test_popular_noise_leads_the_plain_co_purchase_counts(market: Supermarket) -> None:
-    """Why counting alone recommends bananas with everything."""
-    truth, items = market.truth, len(market.baskets.catalog)
-    queries = np.unique(truth.query)
-    every = np.arange(items)
-    counts = [directed_counts(market.baskets, np.full(items, query), every) for query in queries]
-    assert np.mean(np.isin(np.argmax(counts, axis=1), truth.noise)) > 0.3
 
 
 def strata_that_explain(market: Supermarket, trap: str) -> np.ndarray:
@@ -201,46 +124,12 @@ def test_a_trap_looks_like_a_complement_until_the_right_baskets_are_compared(
     assert not truth.is_complement(query, item).any()
 
 
-def test_december_items_are_sold_in_december_only_and_local_items_in_one_store_only(
-    market: Supermarket,
-) -> None:
-    truth, baskets = market.truth, market.baskets
-    months = strata_that_explain(market, "december")[baskets.basket_of_line]
-    seasonal = np.isin(baskets.items, truth.trap_query[truth.trap_kind == 0])
-    assert seasonal.any()
-    assert set(months[seasonal] % 12) == {11}
-    store = baskets.attributes["store"]
-    local = np.isin(baskets.items, truth.trap_query[truth.trap_kind == 1])
-    assert {store.names[code] for code in store.codes[baskets.basket_of_line][local]} == {
-        truth.trap_store
-    }
-
-
-def test_large_baskets_hold_certain_items(market: Supermarket) -> None:
-    baskets = market.baskets
-    stock_up = np.isin(baskets.items, market.truth.trap_query[market.truth.trap_kind == 2])
-    assert np.median(baskets.sizes[baskets.basket_of_line][stock_up]) > 28
-    assert np.median(baskets.sizes[baskets.basket_of_line]) < 18
-
-
 def test_a_shop_without_strength_has_no_complements() -> None:
     market = supermarket(20_000, 600, seed=5, strength=0)
     planted = supermarket(100, 600, seed=5).truth
     assert len(market.truth.query) == 0
     assert 0.9 < pooled_lift(market.baskets, planted.query, planted.item) < 1.1
     assert not market.truth.is_complement([0], [1]).any()
-
-
-def test_the_truth_knows_its_pairs_and_their_direction(market: Supermarket) -> None:
-    truth = market.truth
-    assert truth.is_complement(truth.query, truth.item).all()
-    assert not truth.is_complement(truth.item, truth.query).all()
-    assert truth.is_trap(truth.trap_query, truth.trap_item).all()
-    assert (
-        truth.is_trap(truth.trap_query, truth.trap_item, "december").sum()
-        == (truth.trap_kind == 0).sum()
-    )
-    assert not truth.is_trap(truth.query, truth.item).any()
 
 
 def test_popularity_is_shaped_like_a_real_grocers(real_sized: Supermarket) -> None:

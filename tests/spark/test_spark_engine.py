@@ -13,8 +13,7 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog, string_array
 from neatrec.data.counts import ExpectedLimit
 from neatrec.errors import ResourceError
-from neatrec.evaluation.candidates import candidate_set, partners
-from neatrec.labels import make_labels, shuffle_null
+from neatrec.labels import make_labels
 from neatrec.models import make_model
 from neatrec.models.run import Run
 from neatrec.simulator import supermarket
@@ -95,21 +94,6 @@ def test_labels_have_the_same_hash(shop: Baskets, protocol: str) -> None:
     assert found.hash == expected.hash
     assert found.table().equals(expected.table())
     assert found.to_json() == expected.to_json()
-
-
-def test_chance_makes_the_same_labels(shop: Baskets) -> None:
-    labels = make_labels(shop, levels=(0.2, 0.01))
-    found, expected = (shuffle_null(shop, labels, 1, engine=engine) for engine in (SPARK, Engine()))
-    assert found == expected
-
-
-def test_candidate_sets_are_the_same() -> None:
-    baskets = awkward()
-    queries = np.arange(len(baskets.catalog), dtype=np.int32)
-    expected = candidate_set(partners(baskets, queries), queries, size=4)
-    found = candidate_set(partners(baskets, queries, SPARK), queries, size=4)
-    for name in ("queries", "offsets", "items", "counts"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
 
 
 def test_a_head_item_and_a_basket_of_a_million_lines_are_counted_alike() -> None:

@@ -123,17 +123,6 @@ def test_pairs_that_were_not_kept_are_taken_into_account() -> None:
     )
 
 
-def test_estimates_are_interpolated_between_nodes() -> None:
-    count, expected = (
-        np.array([0.0, 2.0, 3.0, 40.0, 2_000.0]),
-        np.array([0.5, 0.01, 0.2, 4.0, 700.0]),
-    )
-    at, weight = prior()._posterior(count, np.log(expected))
-    np.testing.assert_allclose(
-        prior().estimate(count, expected).lift, (np.exp(at) * weight).sum(axis=1), rtol=2e-3
-    )
-
-
 def test_the_interval_holds_the_estimate_and_narrows_with_the_count() -> None:
     count = np.array([2.0, 8.0, 30.0, 200.0, 5_000.0])
     found = prior().estimate(count, count / 3)
