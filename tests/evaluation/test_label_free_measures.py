@@ -54,9 +54,7 @@ def test_too_few_answers_or_carts_are_refused_and_none_at_all_are_an_answer() ->
     held = held_out_pairs(
         random_baskets(np.random.default_rng(1)), np.array([0, 1], dtype=np.int32)
     )
-    with pytest.raises(
-        ParameterError, match="'m' must have 5 answers to each of the 2 queries"
-    ):
+    with pytest.raises(ParameterError, match="'m' must have 5 answers to each of the 2 queries"):
         held_out_lifts({"m": np.zeros((2, 3), dtype=np.int32)}, held, ks=(5,))
     assert held_out_lifts({}, held) == {}
     with pytest.raises(ParameterError, match="`carts` must be at least 1, got 0"):
