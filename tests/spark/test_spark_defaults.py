@@ -15,10 +15,10 @@ from neatrec.cli.main import exit_code_of
 from neatrec.cooccurrence.spark import engine
 
 def labels(baskets, *words):
-    source = f"supermarket:baskets={baskets},items=2000"
+    source = f"supermarket:baskets={baskets},items=200"
     return exit_code_of(["labels", source, "--protocol", "paper", "--json", *words])
 
-codes = [labels(100_000), labels(100_000, "--engine", "spark")]
+codes = [labels(2000), labels(2000, "--engine", "spark")]
 
 from pyspark import SparkContext
 
@@ -51,7 +51,7 @@ def test_the_plain_command_counts_and_ends_with_a_sentence_when_java_runs_out_of
     except MissingDependencyError as error:
         pytest.skip(str(error))
     done = subprocess.run(
-        [sys.executable, "-c", COMMANDS], capture_output=True, text=True, timeout=600, check=False
+        [sys.executable, "-c", COMMANDS], capture_output=True, text=True, timeout=540, check=False
     )
     assert done.stdout.endswith("\n[0, 0, 1]\n"), done.stderr
     memory, spark, failed = (
