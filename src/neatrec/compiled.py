@@ -1,9 +1,10 @@
-"""`@compiled`: Numba in nopython mode, without the GIL, cached under a hash of its package's sources; shared functions.
+"""`@compiled`: Numba without the GIL, cached under a hash of all sources; shared functions.
 
-Numba's own cache looks only at the file of the function: one that calls a helper in another file stays stale when the
-helper changes. Here the name of the cache folder is a hash of every source of the package (the folder that holds the
-function's file) and of the one it lies in, of this file and of the versions, so a change in any of them compiles again.
-A compiled function calls compiled functions of these files only.
+Numba's own cache looks only at the file of the function: one that calls a helper in another file
+stays stale when the helper changes. Here the name of the cache folder is a hash of every source of
+the package (the folder that holds the function's file) and of the one it lies in, of this file and
+of the versions: a change in any of them compiles again. A compiled function calls compiled
+functions of these files only.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ PACKAGE = Path(__file__).parent
 RELAXED = {"reassoc", "contract", "nsz", "arcp"}
 """What the compiler may do with sums; it may not assume that there are no NaN.
 
-A function that has it and is called by a compiled one is `forceinline`. Machine code brings a copy of every function it
-calls, each with its sums in an order of its own, and a process runs the copy that it loaded first: the last bits would
-depend on whether code was compiled or came from the cache, and on what ran before.
+A function that has these flags and is called by a compiled one is `forceinline`. Machine code
+brings a copy of every function it calls, each with its sums in an order of its own, and a process
+runs the copy that it loaded first: the last bits would depend on whether code was compiled or came
+from the cache, and on what ran before.
 """
 log = logging.getLogger(__name__)
 
@@ -88,7 +90,7 @@ def compiled(function: Function | None = None, **options: Any) -> Any:
     }
     before = config.CACHE_DIR
     try:
-        # read by Numba only while it prepares the function's cache; what the caller had set is put back
+        # Numba reads it only while it prepares the function's cache; the caller's value comes back
         config.CACHE_DIR = str(folder or "")
         dispatcher = numba.njit(**chosen)(function)
     finally:
@@ -142,10 +144,10 @@ def on_first_compile(callback: Callable[[], None]) -> Iterator[None]:
 
 @compiled
 def offer_best(best_score, best_item, filled, score, item):
-    """Put (score, item) into a heap of the best if it is among them; how many of its places are in use then.
+    """Put (score, item) into a heap of the best if it is among them; return the heap's size.
 
-    best_score, best_item: (k,), the first `filled` in use; the root is the worst: the lowest score, and of equal scores
-    the largest item. The order in which items are offered does not matter. NaN is never kept.
+    best_score, best_item: (k,), the first `filled` in use; the root is the worst: the lowest score,
+    and of equal scores the largest item. The order of the offers does not matter. NaN is not kept.
     """
     k = len(best_item)
     if filled == k:
@@ -201,7 +203,7 @@ def _is_worse(score, item, other_score, other_item):
 
 @compiled(inline="always")
 def splitmix64(x):
-    """64 bits in, 64 well-mixed bits out: the last step of SplitMix64. `splitmix64.py_func` takes arrays."""
+    """The last step of SplitMix64: 64 well-mixed bits; `splitmix64.py_func` takes arrays."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
@@ -209,9 +211,10 @@ def splitmix64(x):
 
 @compiled
 def fill_alias(share):
-    """Vose's method: each slot keeps its own item with the chance share[i] and gives the rest to one other item.
+    """Vose's method: each slot keeps its own item with probability share[i], else another item.
 
-    share: weights of mean 1, replaced by the shares; the others come back, both of shape (items,).
+    share: weights of mean 1, replaced by the probabilities; the other items are returned, both of
+    shape (items,).
     """
     small, large = np.flatnonzero(share < 1.0), np.flatnonzero(share >= 1.0)
     below, other = np.empty(len(share), np.int64), np.arange(len(share))

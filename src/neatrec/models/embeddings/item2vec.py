@@ -16,6 +16,8 @@ from neatrec.models.parameters import ModelParameters, with_default
 
 @dataclass(frozen=True)
 class Item2VecParameters(EmbeddingParameters):
+    """Parameters of `item2vec`."""
+
     window: int = with_default(EmbeddingParameters, "window", 10)
     negatives: int = with_default(EmbeddingParameters, "negatives", 10)
     negative_exponent: float = with_default(EmbeddingParameters, "negative_exponent", 1.0)

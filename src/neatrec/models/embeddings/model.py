@@ -16,6 +16,7 @@ from neatrec.models.arrays import ArraySpec
 from neatrec.models.embeddings.kernels.arguments import KernelSettings
 from neatrec.models.embeddings.kernels.dispatch import chosen_device
 from neatrec.models.embeddings.kernels.layout import Table, new_table, vector
+from neatrec.models.embeddings.sampling import TrainingData
 from neatrec.models.embeddings.trainer import train
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
@@ -35,10 +36,10 @@ PAPER: Mapping[str, Any] = {
     "batch_reduction": "mean",
     "learning_rate": 0.05,
 }
-"""What the paper states for all its embedding models; not whether a batch is a sum or a mean.
+"""What the paper states for all its embedding models, except whether a batch is a sum or a mean.
 
-On Instacart's orders the sum diverges at this learning rate, except for item2vec, which takes the sum; the others take
-the mean, with which neat and neat-bpr learn, triple2vec (and item2vec) next to nothing in five epochs.
+On Instacart's orders the sum diverges at this learning rate, except for item2vec, which takes the
+sum. With the mean, neat and neat-bpr learn; triple2vec learns next to nothing in five epochs.
 """
 MIN_EPOCHS, MAX_EPOCHS = 5, 320
 """Bounds of the epochs where the parameter is none."""
@@ -46,7 +47,9 @@ MIN_EPOCHS, MAX_EPOCHS = 5, 320
 
 @dataclass(frozen=True)
 class EmbeddingParameters(ModelParameters):
-    dim: int = parameter(100, "Numbers in a vector.", low=1, high=4096)
+    """Parameters that all embedding models share."""
+
+    dim: int = parameter(100, "Length of the vectors.", low=1, high=4096)
     epochs: int | None = parameter(
         None, "Passes over the baskets; none: by the amount of data, from 5 to 320.", low=1
     )
@@ -58,15 +61,13 @@ class EmbeddingParameters(ModelParameters):
         True, "Whether all pairs of one query position share their negatives."
     )
     negative_exponent: float = parameter(
-        0.75, "Negatives are drawn by item frequency to this power.", low=0.0, high=2.0
+        0.75, "Power of the item frequency by which negatives are drawn.", low=0.0, high=2.0
     )
     reject_observed: bool = parameter(
         False, "Whether items ever bought with the query are rejected as negatives."
     )
     optimizer: str = parameter(
-        "adagrad",
-        "Row-wise Adagrad, or plain SGD.",
-        choices=("adagrad", "sgd"),
+        "adagrad", "Row-wise Adagrad, or plain SGD.", choices=("adagrad", "sgd")
     )
     batch_size: int = parameter(
         128, "Pairs whose mean gradient is a step (optimizer sgd).", low=1, high=65536
@@ -80,7 +81,7 @@ class EmbeddingParameters(ModelParameters):
         0.2, "Learning rate of the means at the start; it falls linearly.", above=0.0
     )
     category_level: str | None = parameter(
-        "deepest", "Pairs within one category at this level are left out; none: no pairs are."
+        "deepest", "Category level within which no pairs are trained on; none: all pairs are."
     )
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": PAPER}
@@ -95,7 +96,7 @@ class EmbeddingModel(CosineModel):
     kernel: ClassVar[str]
     """The kernel that trains it."""
     lines_visited: ClassVar[int]
-    """Basket lines that a fit visits in total where `epochs` is none (docs/explanation/evaluation.md)."""
+    """Basket lines that a fit visits where `epochs` is none: see docs/explanation/evaluation.md."""
     has_hinge_loss: ClassVar[bool] = False
     reject_bought: ClassVar[bool] = False
     """Whether a user's own items are rejected as negatives in the user's baskets."""
@@ -118,7 +119,9 @@ class EmbeddingModel(CosineModel):
 
     def _fit(self, baskets: Baskets, run: Run) -> None:
         tables, self.user_ids, self.history = train(self, baskets, run)
-        self._take_tables(tables)
+        arrays = {name: view.copy() for name, view in self._array_views(tables).items()}
+        self.user_vectors = arrays.pop("user_vectors", None)
+        self._set_arrays(arrays)
 
     def _epochs(self) -> int:
         """The parameter, or the number tuned on validation baskets for this amount of data."""
@@ -126,14 +129,6 @@ class EmbeddingModel(CosineModel):
             return int(self.parameters.epochs)
         lines = max(int(self.item_count.sum()), 1)
         return min(max(round(self.lines_visited / lines), MIN_EPOCHS), MAX_EPOCHS)
-
-    @abstractmethod
-    def _array_views(self, tables: Mapping[str, Table]) -> dict[str, Table]:
-        """Name of each trained array -> its view in the tables."""
-
-    def _log_variances(self, tables: Mapping[str, Table]) -> Table | None:
-        """The view of the log-variances in the tables, for models that have them."""
-        return None
 
     def _settings(self) -> KernelSettings:
         """The kernel's settings except the learning rates."""
@@ -156,14 +151,20 @@ class EmbeddingModel(CosineModel):
     def _new_tables(self, rng: np.random.Generator, items: int, users: int) -> dict[str, Table]:
         """The initial tables by name, in the kernel's order."""
 
-    def _take_tables(self, tables: Mapping[str, Table]) -> None:
-        """Keep the trained tables; rows of item tables are in the order of the catalog."""
-        found = {name: view.copy() for name, view in self._array_views(tables).items()}
-        self.user_vectors = found.pop("user_vectors", None)
-        self._set_arrays(found)
+    def _initial_tables(self, rng: np.random.Generator, data: TrainingData) -> dict[str, Table]:
+        """The initial tables for these baskets."""
+        return self._new_tables(rng, len(self.catalog), data.user_count)
+
+    @abstractmethod
+    def _array_views(self, tables: Mapping[str, Table]) -> dict[str, Table]:
+        """Name of each trained array -> its view in the tables."""
+
+    def _log_variances(self, tables: Mapping[str, Table]) -> Table | None:
+        """The view of the log-variances in the tables, for models that have them."""
+        return None
 
     def _set_arrays(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Keep the vectors and what else the model has of each item."""
+        """Keep the vectors, and the arrays that the model has beside them."""
         self._take(arrays["vectors"])
         for name in self.more_arrays:
             setattr(self, name, np.ascontiguousarray(arrays[name], dtype=np.float32))
@@ -197,8 +198,6 @@ class EmbeddingModel(CosineModel):
 
 def random_table(rng: np.random.Generator, rows: int, dim: int, scale: float) -> Table:
     """A table whose vectors are uniform between -scale and scale."""
-    table = new_table(rows, dim)
-    vector(table, dim)[:] = rng.random((rows, dim), dtype=np.float32) * np.float32(
-        2 * scale
-    ) - np.float32(scale)
+    table, twice = new_table(rows, dim), np.float32(2 * scale)
+    vector(table, dim)[:] = rng.random((rows, dim), dtype=np.float32) * twice - np.float32(scale)
     return table

@@ -18,8 +18,12 @@ from neatrec.models.parameters import ModelParameters, parameter, with_default
 
 @dataclass(frozen=True)
 class NeatParameters(EmbeddingParameters):
+    """Parameters of `neat`."""
+
     negative_exponent: float = with_default(EmbeddingParameters, "negative_exponent", 0.5)
-    margin: float = parameter(0.2, "How much likelier a pair must be than a negative.", low=0.0)
+    margin: float = parameter(
+        0.2, "Margin between the log-likelihoods of a pair and of a negative.", low=0.0
+    )
     variance_learning_rate: float = parameter(
         0.2, "Learning rate of the log-variances at the start.", low=0.0
     )
@@ -47,7 +51,7 @@ class NeatParameters(EmbeddingParameters):
 
 
 class Neat(EmbeddingModel):
-    """NEAT (Ma and others 2022): the mean is the complementary part of co-purchases, the variance their noise."""
+    """NEAT (Ma and others 2022): an item's mean is what it complements, its variance the noise."""
 
     name: ClassVar[str] = "neat"
     description: ClassVar[str] = (
@@ -61,11 +65,17 @@ class Neat(EmbeddingModel):
     has_hinge_loss: ClassVar[bool] = True
 
     def _settings(self) -> KernelSettings:
-        p, settings = self.parameters, super()._settings()
-        settings = settings._replace(
-            margin=p.margin, low=p.min_log_variance, high=p.max_log_variance
+        p = self.parameters
+        return (
+            super()
+            ._settings()
+            ._replace(
+                margin=p.margin,
+                low=p.min_log_variance,
+                high=p.max_log_variance,
+                variance_rate=p.variance_learning_rate / p.learning_rate,
+            )
         )
-        return settings._replace(variance_rate=p.variance_learning_rate / p.learning_rate)
 
     def _new_tables(self, rng: np.random.Generator, items: int, users: int) -> dict[str, Table]:
         p = self.parameters

@@ -17,6 +17,8 @@ from neatrec.models.parameters import ModelParameters, parameter, with_default
 
 @dataclass(frozen=True)
 class NeatBPRParameters(NeatParameters):
+    """Parameters of `neat-bpr`."""
+
     window: int = with_default(NeatParameters, "window", 3)
     negatives: int = with_default(NeatParameters, "negatives", 10)
     negative_exponent: float = with_default(NeatParameters, "negative_exponent", 0.75)
@@ -26,13 +28,13 @@ class NeatBPRParameters(NeatParameters):
     start_log_variance: float = with_default(NeatParameters, "start_log_variance", -1.0)
     ranking_loss: str = parameter(
         "printed",
-        "The users' loss: 1 - sigmoid as the paper prints it, or the usual -log sigmoid.",
+        "Loss of users: 1 - sigmoid as the paper prints it, or the usual -log sigmoid.",
         choices=("printed", "log"),
     )
 
 
 class NeatBPR(Neat):
-    """NEAT+bpr: L_item(q, v, v') + L_BPR(u, q, q') + L_BPR(u, v, v'); users are not used in an answer."""
+    """NEAT+bpr: L_item(q, v, v') + L_BPR(u, q, q') + L_BPR(u, v, v'); answers ignore users."""
 
     name: ClassVar[str] = "neat-bpr"
     description: ClassVar[str] = "NEAT with ranking losses of users; cosine of the means."

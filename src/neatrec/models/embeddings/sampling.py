@@ -1,4 +1,4 @@
-"""What a fit needs of the baskets: rows of items and users, units in a random order, and where negatives come from."""
+"""Preparation of a fit for any device: item and user rows, units, the source of negatives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from neatrec.data.baskets import Baskets
 from neatrec.errors import ResourceError
 from neatrec.models.embeddings.kernels.arguments import LONGEST, Draws, TrainingVisit
-from neatrec.models.embeddings.kernels.draws import add_owned, add_pairs, alias_table, new_filter
+from neatrec.models.embeddings.kernels.draws import add_bought, add_pairs, alias_table, new_filter
 from neatrec.text import plural
 
 MAX_BASKET_PAIRS = 200_000_000
@@ -23,22 +23,21 @@ log = logging.getLogger(__name__)
 
 
 class TrainingData(NamedTuple):
-    """Baskets as kernels see them. Item rows are sorted by frequency, so that frequent rows share the cache."""
+    """Baskets as kernels see them; item rows are by frequency, so that frequent rows are cached."""
 
     visit: TrainingVisit
     row_of_item: npt.NDArray[np.int32]
     count_of_row: npt.NDArray[np.int64]
     """Lines of each item row, shape (items,)."""
     user_ids: pa.LargeStringArray | None
-    """The user of each row, for models that learn from users."""
+    """User of each row, for models that learn from users."""
     ordered: bool
-    """Whether the order of a basket's lines means something."""
+    """Whether the order of a basket's lines is known."""
 
     @property
-    def baskets_of_user(self) -> npt.NDArray[np.int64]:
-        """Shape (users,)."""
-        users = 0 if self.user_ids is None else len(self.user_ids)
-        return np.bincount(self.visit.users, minlength=users)
+    def user_count(self) -> int:
+        """Users with a row; 0 for models that do not learn from users."""
+        return 0 if self.user_ids is None else len(self.user_ids)
 
 
 def prepare(baskets: Baskets, category: npt.NDArray[np.int32], *, with_users: bool) -> TrainingData:
@@ -86,17 +85,16 @@ def new_draws(
     weights = np.where(data.count_of_row > 0, data.count_of_row.astype(float) ** exponent, 0.0)
     visit, observed, bought = data.visit, NOTHING, NOTHING
     if reject_observed:
-        observed = new_filter(_pairs(visit))
+        observed = new_filter(_directed_pairs(visit))
         add_pairs(observed, visit.items, visit.offsets)
         log.info("rejecting observed pairs as negatives: filter of %.0f MB", observed.nbytes / 1e6)
     if reject_bought:
         bought = new_filter(len(visit.items))
-        add_owned(bought, visit.users, visit.items, visit.offsets)
+        add_bought(bought, visit.users, visit.items, visit.offsets)
     return Draws(np.uint64(0), alias_table(weights), observed, bought)
 
 
-def _pairs(visit: TrainingVisit) -> int:
-    """Directed pairs of items in one basket."""
+def _directed_pairs(visit: TrainingVisit) -> int:
     sizes = np.diff(visit.offsets)
     pairs = sizes * (sizes - 1)
     if pairs.max(initial=0) > 2 * MAX_BASKET_PAIRS:

@@ -1,11 +1,10 @@
-"""The training loop of all embedding models: epochs over the baskets, with a learning rate that falls."""
+"""The training loop of all embedding models: epochs over the baskets, a falling learning rate."""
 
 from __future__ import annotations
 
 import logging
 import math
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from neatrec.data.randomness import kernel_seed
 from neatrec.errors import DivergedError
 from neatrec.models.embeddings.kernels.arguments import KernelInput, StepStats
 from neatrec.models.embeddings.kernels.dispatch import chosen_device, kernel, training_device
-from neatrec.models.embeddings.kernels.layout import SQUARES, Table, tail, vector
+from neatrec.models.embeddings.kernels.layout import Table, vector
 from neatrec.models.embeddings.sampling import TrainingData, new_draws, prepare
 from neatrec.models.run import Progress, Run
 
@@ -31,8 +30,6 @@ MIN_RATE_SHARE = 1e-4
 """The learning rate falls linearly to this share of its start."""
 MAX_WEIGHT = 1e6
 """Larger weights count as divergence."""
-FROZEN_SQUARES = 1e36
-"""Adagrad does not move a row whose sum of squares starts here."""
 MAX_SHARE_AT_BOUND = 0.5
 """A larger share of items at the upper bound of the log-variance counts as divergence."""
 
@@ -40,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class Trained(NamedTuple):
-    """What a fit comes to."""
+    """The result of a training."""
 
     tables: dict[str, Table]
     """Rows in the order of the catalogue, or of `user_ids`."""
@@ -50,116 +47,91 @@ class Trained(NamedTuple):
 
 
 def train(model: EmbeddingModel, baskets: Baskets, run: Run) -> Trained:
-    """Train the model's tables on the CPU or a GPU, which differ in the kernel alone."""
-    first = {"done": 0, "total": 1}
+    """Train the tables of `model`, and say so when its kernels must be compiled first."""
+    start = {"done": 0, "total": 1}
     with on_first_compile(
-        lambda: log.info("compiling %s kernels (first run only)", model.kernel, extra=first)
+        lambda: log.info("compiling %s kernels (first run only)", model.kernel, extra=start)
     ):
         return _train(model, baskets, run)
 
 
 def _train(model: EmbeddingModel, baskets: Baskets, run: Run) -> Trained:
-    settings, epochs = model._settings(), model._epochs()
-    where = chosen_device(model.kernel, run.device, settings, run.reproducible)
-    device, step = training_device(where), kernel(model.kernel, where)
+    """CPU and GPU differ in the device and its step alone."""
+    settings, epochs, start_rate = model._settings(), model._epochs(), model._rate()
+    device_name = chosen_device(model.kernel, run.device, settings, run.reproducible)
+    device, step = training_device(device_name), kernel(model.kernel, device_name)
     seed = kernel_seed(run.rng) if isinstance(run.rng, np.random.Generator) else int(run.rng)
-    data = prepare(baskets, _categories(model), with_users=model.needs_users)
-    tables = _initial_tables(model, data, seed)
+    category = model.catalog.category_of(model.category_level)
+    if model.parameters.category_level is None:
+        category = np.full_like(category, UNKNOWN)
+    data = prepare(baskets, category, with_users=model.needs_users)
+    tables = model._initial_tables(np.random.default_rng([seed, 0]), data)
+    parameters = model.parameters
     draws = new_draws(
         data,
-        model.parameters.negative_exponent,
-        reject_observed=model.parameters.reject_observed,
+        parameters.negative_exponent,
+        reject_observed=parameters.reject_observed,
         reject_bought=model.reject_bought,
     )
-    here = device.put(KernelInput(tuple(tables.values()), data.visit, draws, settings))
+    fit = device.put(KernelInput(tuple(tables.values()), data.visit, draws, settings))
     units, watch, losses = len(data.visit.start), _Watch(model, run, epochs), []
     for epoch in range(epochs):
         rng = np.random.default_rng([seed, 1, epoch])
-        visit = device.shuffled(here.visit, data.ordered, rng)
-        draws = here.draws._replace(seed=np.uint64(rng.integers(2**63)))
+        visit = device.shuffled(fit.visit, data.ordered, rng)
+        draws = fit.draws._replace(seed=np.uint64(rng.integers(2**63)))
         watch.begin(epoch)
         for first in range(0, units, device.units_per_call):
             last = min(first + device.units_per_call, units)
-            now = settings._replace(
-                rate=model._rate() * _rate_share((epoch + first / units) / epochs),
-                last_rate=model._rate() * _rate_share((epoch + last / units) / epochs),
-            )
-            call = KernelInput(here.tables, visit, draws, now, done=epoch * units + first)
+            rates = [
+                start_rate * max(1 - (epoch + unit / units) / epochs, MIN_RATE_SHARE)
+                for unit in (first, last)
+            ]
+            now = settings._replace(rate=rates[0], last_rate=rates[1])
+            call = KernelInput(fit.tables, visit, draws, now, done=epoch * units + first)
             watch.note(step(call, first, last, run.thread_count), last / units)
-        _check_divergence(model, here.tables, list(tables), data, epoch)
+        _check_divergence(model, dict(zip(tables, fit.tables, strict=True)), data, epoch)
         losses.append(watch.end())
-    device.get(here.tables, tuple(tables.values()))
-    ordered = {
+    device.get(fit.tables, tuple(tables.values()))
+    by_code = {
         name: table if "user" in name else table[data.row_of_item] for name, table in tables.items()
     }
-    return Trained(ordered, data.user_ids, tuple(losses))
-
-
-def _rate_share(done: float) -> float:
-    return max(1.0 - done, MIN_RATE_SHARE)
-
-
-def _categories(model: EmbeddingModel) -> Any:
-    """The category of each item of the catalogue at the model's level; UNKNOWN where the model has no level."""
-    category = model.catalog.category_of(model.category_level)
-    return np.full_like(category, UNKNOWN) if model.parameters.category_level is None else category
-
-
-def _initial_tables(model: EmbeddingModel, data: TrainingData, seed: int) -> dict[str, Table]:
-    """Users with fewer than `min_user_baskets` keep zeros: their sums of squares make Adagrad's steps vanish."""
-    users = 0 if data.user_ids is None else len(data.user_ids)
-    tables = model._new_tables(np.random.default_rng([seed, 0]), len(model.catalog), users)
-    least, dim = getattr(model.parameters, "min_user_baskets", 1), model.parameters.dim
-    if least > 1:
-        few = data.baskets_of_user < least
-        vector(tables["users"], dim)[few] = 0
-        tail(tables["users"], dim, SQUARES)[few] = FROZEN_SQUARES
-    return tables
+    return Trained(by_code, data.user_ids, tuple(losses))
 
 
 def _check_divergence(
-    model: EmbeddingModel, tables: tuple[Any, ...], names: list[str], data: TrainingData, epoch: int
+    model: EmbeddingModel, tables: dict[str, Any], data: TrainingData, epoch: int
 ) -> None:
-    """Refuse tables that have run away; they may lie on a GPU."""
-    by_name = dict(zip(names, tables, strict=True))
-    for name, table in by_name.items():
+    """Refuse tables whose numbers have grown out of bounds; they may lie on a GPU."""
+    for name, table in tables.items():
         vectors = vector(table, model.parameters.dim)
         largest = max(float(vectors.max()), -float(vectors.min())) if len(table) else 0.0
         if not largest < MAX_WEIGHT:
-            what = f"the vectors of {name} are too large (largest value {largest:g})"
-            raise _diverged(model, epoch, what)
-    log_variance = model._log_variances(by_name)
+            reason = f"the vectors of {name} are too large (largest value {largest:g})"
+            raise _diverged(model, epoch, reason)
+    log_variance = model._log_variances(tables)
     if log_variance is None:
         return
     bought = log_variance[: int((data.count_of_row > 0).sum())]  # rows are by frequency
     share = float((bought >= np.float32(model._settings().high)).mean())
     if share > MAX_SHARE_AT_BOUND or not math.isfinite(float(bought.sum())):
-        raise _diverged(
-            model,
-            epoch,
-            f"the log-variances of {share:.0%} of the items are at their upper bound",
-            hint="Lower `variance_learning_rate`.",
-        )
+        reason = f"the log-variances of {share:.0%} of the items are at their upper bound"
+        raise _diverged(model, epoch, reason, hint="Lower `variance_learning_rate`.")
 
 
 def _diverged(
-    model: EmbeddingModel, epoch: int, what: str, hint: str | None = None
+    model: EmbeddingModel, epoch: int, reason: str, hint: str | None = None
 ) -> DivergedError:
     return DivergedError(
-        f"model {model.name!r} diverged in epoch {epoch + 1}: {what}",
+        f"model {model.name!r} diverged in epoch {epoch + 1}: {reason}",
         hint=hint or f"Lower `learning_rate` (it is {model.parameters.learning_rate:g}).",
     )
 
 
-@dataclass
 class _Watch:
-    """Adds up what an epoch did, and reports it."""
+    """Adds up the steps of an epoch, and reports progress."""
 
-    model: EmbeddingModel
-    run: Run
-    epochs: int
-
-    def __post_init__(self) -> None:
+    def __init__(self, model: EmbeddingModel, run: Run, epochs: int) -> None:
+        self.model, self.run, self.epochs = model, run, epochs
         self.started, self.reported_at = time.monotonic(), 0.0
 
     def begin(self, epoch: int) -> None:
@@ -179,10 +151,11 @@ class _Watch:
     def end(self) -> float:
         """The mean loss per pair of the epoch."""
         if self.model.has_hinge_loss and self.epoch == 0 and self.pairs and not self.active:
-            why = "; with `reject_observed`, items bought with every other item have no negatives"
             log.warning(
                 "nothing was learned: no pair of the first epoch had an active negative%s",
-                why if self.model.parameters.reject_observed else "",
+                "; with `reject_observed`, items bought with every other item have no negatives"
+                if self.model.parameters.reject_observed
+                else "",
             )
         self._report(self.epoch + 1, (self.epoch + 1) / self.epochs)
         return self.loss / max(self.pairs, 1)

@@ -94,7 +94,7 @@ class KernelInput(NamedTuple):
 
 
 class StepStats(NamedTuple):
-    """Directed positive pairs of a call, their summed loss, and active hinges of losses with hinges."""
+    """Directed positive pairs of a call, the sum of their losses, and active hinges."""
 
     pairs: int
     loss: float

@@ -1,10 +1,13 @@
-"""Random draws of negatives, the same in plain NumPy and in compiled code.
+"""Random draws of negatives in compiled code; `reference` states the same in plain Python.
 
-Draws are counted, not streamed: draw `n` of basket `b` depends on (seed, b, n) and on nothing else, so every device,
-with any number of threads in any order, draws the same negatives. Frequencies come through an alias table: one look-up a draw.
+Draws are counted, not streamed: draw `n` of basket `b` depends on (seed, b, n) and on nothing else,
+so every device draws the same negatives with any number of threads in any order. An alias table
+gives frequencies with one look-up per draw.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -17,60 +20,65 @@ TRIES = 16
 MAX_FILTER_BYTES = 2**28
 
 Words = npt.NDArray[np.uint64]
+part = partial(compiled, forceinline=True, _nrt=False)
 
 
-@compiled(forceinline=True, _nrt=False)
+@part
 def basket_key(seed, number):
-    """What the draws of a basket are counted under."""
+    """The key under which the draws of a basket are counted."""
     return splitmix64(seed + u64(number) * u64(0xD1B54A32D192ED03))
 
 
-@compiled(forceinline=True, _nrt=False)
+@part
 def counted(key, number):
     """Random bits number `number` under `key`."""
     return splitmix64(key + number * u64(0x9E3779B97F4A7C15))
 
 
-@compiled(forceinline=True, _nrt=False)
-def slot_of(bits, alias):
-    """The entry of an alias table that random `bits` look at."""
-    return ((bits >> u64(32)) * u64(len(alias))) >> u64(32)
+@part
+def scaled(bits, size):
+    """A number below `size` from the upper half of random bits."""
+    return ((bits >> u64(32)) * u64(size)) >> u64(32)
 
 
-@compiled(forceinline=True, _nrt=False)
+@part
 def picked(bits, alias):
     """The row that random `bits` pick from an alias table."""
-    slot = slot_of(bits, alias)
+    slot = scaled(bits, len(alias))
     entry = alias[slot]
     return slot if (bits & u64(0xFFFFFFFF)) < (entry >> u64(32)) else entry & u64(0xFFFFFFFF)
 
 
-@compiled(forceinline=True, _nrt=False)
+@part
+def hashed(a, b):
+    """Bits of the pair (a, b) for a filter."""
+    return splitmix64((u64(a) << u64(32)) + u64(b))
+
+
+@part
+def mask_of(bits):
+    """The three bits of one word that stand for a pair."""
+    one, six = u64(1), u64(63)
+    return one << (bits & six) | one << (bits >> u64(6) & six) | one << (bits >> u64(12) & six)
+
+
+@part
 def holds(words, a, b):
-    """Whether the filter `words` holds (a, b). Never wrong about what it holds; wrong about a few others."""
-    bits = splitmix64((u64(a) << u64(32)) + u64(b))
-    mask = _mask(bits)
-    return (words[_word(bits, words)] & mask) == mask
+    """Whether a filter holds (a, b): always right if it does, seldom wrong if it does not."""
+    bits = hashed(a, b)
+    mask = mask_of(bits)
+    return (words[scaled(bits, len(words))] & mask) == mask
 
 
-@compiled(forceinline=True, _nrt=False)
-def _word(bits, words):
-    return ((bits >> u64(32)) * u64(len(words))) >> u64(32)
-
-
-@compiled(forceinline=True, _nrt=False)
-def _mask(bits):
-    low = bits & u64(0xFFFFFFFF)
-    one = u64(1)
-    return (
-        one << (low & u64(63))
-        | one << ((low >> u64(6)) & u64(63))
-        | one << ((low >> u64(12)) & u64(63))
-    )
+@part
+def put(words, a, b):
+    """Put (a, b) into a filter."""
+    bits = hashed(a, b)
+    words[scaled(bits, len(words))] |= mask_of(bits)
 
 
 def alias_table(weights: npt.ArrayLike) -> Words:
-    """A table from which `picked` picks row i with a chance of weights[i] / sum(weights), shape (rows,)."""
+    """A table from which `picked` picks row i with probability weights[i] / sum(weights)."""
     weight = np.asarray(weights, dtype=np.float64)
     share = weight * (len(weight) / weight.sum())
     other = fill_alias(share).astype(np.uint64)
@@ -79,35 +87,33 @@ def alias_table(weights: npt.ArrayLike) -> Words:
 
 
 def new_filter(entries: int) -> Words:
-    """An empty filter for `entries` entries: at 16 bits each about one absent pair in 200 is taken for present."""
+    """An empty filter: at 16 bits per entry it takes about one absent pair in 200 for present."""
     return np.zeros(max(1, min(entries * 16 // 64 + 1, MAX_FILTER_BYTES // 8)), dtype=np.uint64)
 
 
 @compiled
 def add_pairs(words, items, offsets):
-    """Put every pair of items of a basket into the filter, in both orders."""
+    """Put every pair of items of a basket into a filter, in both orders."""
     for b in range(len(offsets) - 1):
         for i in range(offsets[b], offsets[b + 1]):
             for j in range(offsets[b], offsets[b + 1]):
                 if i != j:
-                    bits = splitmix64((u64(items[i]) << u64(32)) + u64(items[j]))
-                    words[_word(bits, words)] |= _mask(bits)
+                    put(words, items[i], items[j])
 
 
 @compiled
-def add_owned(words, owners, items, offsets):
-    """Put (owners[b], item) for every item of basket b into the filter."""
+def add_bought(words, users, items, offsets):
+    """Put (users[b], item) for every item of basket b into a filter."""
     for b in range(len(offsets) - 1):
         for i in range(offsets[b], offsets[b + 1]):
-            bits = splitmix64((u64(owners[b]) << u64(32)) + u64(items[i]))
-            words[_word(bits, words)] |= _mask(bits)
+            put(words, users[b], items[i])
 
 
 @compiled
 def shuffle_lines(items, offsets, seed):
-    """Put the lines of each basket into a random order (Fisher and Yates); `visits.cu` does the same."""
+    """Shuffle the lines of each basket (Fisher and Yates); `visits.cu` does the same."""
     for basket in range(len(offsets) - 1):
         key, start = basket_key(seed, basket), offsets[basket]
         for n in range(offsets[basket + 1] - start - 1, 0, -1):
-            m = ((counted(key, u64(n)) >> u64(32)) * u64(n + 1)) >> u64(32)
+            m = scaled(counted(key, u64(n)), n + 1)
             items[start + n], items[start + m] = items[start + m], items[start + n]

@@ -1,8 +1,8 @@
 """The losses of the embedding models and their gradients, in plain NumPy.
 
-Vectors of several items stand in rows: (dim,) for the query or user, (partners, dim) and (negatives, dim) for the rest.
-A log-variance is a vector of length 1: the same in every dimension. Each loss is summed over the pairs of the query
-with its partners, and each pair sees all the negatives.
+Vectors of several items stand in rows: (dim,) for the query or user, (partners, dim) and
+(negatives, dim) for the rest. A log-variance is a vector of length 1: the same in every dimension.
+Each loss is summed over the pairs of the query with its partners; each pair has all the negatives.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ def sigmoid(x: Array) -> Array:
 
 
 def log_expected_likelihood(a: Gaussians, b: Gaussians) -> Array:
-    """log E(a, b) = -1/2 log det(S) - dim/2 log 2 pi - 1/2 z' S^-1 z, z = mean_a - mean_b, S = variance_a + variance_b.
+    """log E(a, b), below equation 2 of the paper; several Gaussians broadcast.
 
-    Below equation 2 of the paper; several Gaussians broadcast.
+    It is -1/2 log det(S) - dim/2 log 2 pi - 1/2 z' S^-1 z with z = mean_a - mean_b and
+    S = variance_a + variance_b.
     """
     z = a.mean - b.mean
     variance = np.broadcast_to(np.exp(a.log_variance) + np.exp(b.log_variance), z.shape)
@@ -69,10 +70,8 @@ def max_margin_gradients(
 ) -> tuple[Gaussians, Gaussians, Gaussians]:
     """The gradients of `max_margin` with respect to the query, the partners and the negatives."""
     active = hinges(query, partners, negatives, margin) > 0
-    near, far = (
-        active.sum(axis=1)[:, None],
-        active.sum(axis=0)[:, None],
-    )  # how often each is in an active hinge
+    # active hinges of each partner and of each negative
+    near, far = active.sum(axis=1)[:, None], active.sum(axis=0)[:, None]
     query_near, partner = likelihood_gradients(query, partners)
     query_far, negative = likelihood_gradients(query, negatives)
     return (
@@ -103,7 +102,7 @@ def skip_gram_gradients(
 
 
 class Triple(NamedTuple):
-    """A query, its partners, a user, and what each of them is compared with; or the gradients of all of these."""
+    """A query, its partners, a user and the negatives of each, or the gradients of all these."""
 
     query: Array  # f_q, (dim,)
     partners: Array  # g_v, (partners, dim)
@@ -120,7 +119,7 @@ def cohesion(query: Array, partner: Array, user: Array) -> Array:
 
 
 def _cohesions(t: Triple) -> tuple[Array, Array, Array, Array]:
-    """Of the true triples (partners,), and with another partner, query or user in place, (partners, negatives)."""
+    """Of the true triples (partners,), and of those with negatives, (partners, negatives) each."""
     near = cohesion(t.query, t.partners, t.user)
     other_partner = np.broadcast_to(
         cohesion(t.query, t.other_partners, t.user), (len(t.partners), len(t.other_partners))
@@ -131,9 +130,10 @@ def _cohesions(t: Triple) -> tuple[Array, Array, Array, Array]:
 
 
 def triplets(t: Triple) -> float:
-    """Negative sampling of s on each of the three: 3 [-log sigmoid(s(q, v, u))] and, summed over the negatives,
+    """Negative sampling of s on each of the three, summed over v.
 
-    -log sigmoid(-s(q, v', u)) - log sigmoid(-s(q', v, u)) - log sigmoid(-s(q, v, u')), all summed over v.
+    3 [-log sigmoid(s(q, v, u))] and, summed over the negatives,
+    -log sigmoid(-s(q, v', u)) - log sigmoid(-s(q', v, u)) - log sigmoid(-s(q, v, u')).
     """
     near, *far = _cohesions(t)
     return float(3 * np.logaddexp(0, -near).sum() + sum(np.logaddexp(0, s).sum() for s in far))
@@ -167,9 +167,9 @@ def triplets_gradients(t: Triple) -> Triple:
 
 
 def ranking(user: Array, better: Array, worse: Array, logistic: bool) -> Array:
-    """1 - sigmoid(theta_u . (mu - mu')) as the paper prints it, or -log sigmoid(...) where `logistic`; rows broadcast.
+    """Equations 3 and 4 of the paper: 1 - sigmoid(theta_u . (mu - mu')); rows broadcast.
 
-    Equations 3 and 4 of the paper.
+    Where `logistic`: -log sigmoid(theta_u . (mu - mu')).
     """
     x = ((better - worse) * user).sum(axis=-1)
     return np.logaddexp(0, -x) if logistic else 1 - sigmoid(x)

@@ -1,4 +1,4 @@
-"""CuPy and the GPU it finds, or an error that names what is missing; CUDA sources compiled for it."""
+"""CuPy and the GPU it finds, or an error that names what is missing; compiled CUDA sources."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class LaunchConfig(NamedTuple):
 
 
 def workspace_bytes(name: str, settings: KernelSettings) -> int:
-    """Shared memory per warp: a query's lines within the window on both sides, and their numbers."""
+    """Shared memory per warp: the lines within the window on both sides of a query."""
     stride, window = -(-settings.dim // 4) + 1, settings.window
     slots, updates = 2 * window + 1, window + 1
     if name in ("neat", "neat_bpr"):

@@ -1,4 +1,4 @@
-"""How a table of vectors lies in memory: one row per item or user, everything about it side by side.
+"""How a table of vectors lies in memory: one row per item or user, with all numbers about it.
 
 row = | vector: dim floats, zeros up to `width` | tail: 8 floats | zeros up to a cache line |
 

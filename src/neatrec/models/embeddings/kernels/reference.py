@@ -1,9 +1,10 @@
-"""What the kernels mean: the same names and arguments, in plain NumPy, one step after the other.
+"""What the kernels compute, in plain NumPy with the same names and arguments, step by step.
 
-Every line of a unit (a basket) is a query in turn; its partners are the lines within the window that are of another
-category; its negatives are drawn, never from the unit itself (`groups`). Gradients (`formulas`) are taken at the tables
-as they are before the unit and make a list of changes, each a row and a way down, which are then applied one by one.
-(The compiled kernels apply those of negatives at once: it is the same unless a negative is drawn twice in one unit.)
+Every line of a unit (a basket) is a query in turn. Its partners are the lines within the window
+that are of another category; its negatives are drawn, never from the unit itself (`groups`).
+Gradients (`formulas`) are taken at the tables before the unit. They give a list of changes, each a
+row and a direction of descent, which are then applied one by one. (The compiled kernels apply those
+of negatives at once, which differs only if a negative is drawn twice in one unit.)
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ PARTNERS, QUERIES, USERS = 0, 1, 2
 
 
 class Group(NamedTuple):
-    """A query line, the partners that share its negatives, and the negatives (rows; those left out are not in it)."""
+    """A query line, the partners that share its negatives, and the rows of these negatives."""
 
     line: int
     query: int
@@ -70,7 +71,7 @@ def mixed(x: int) -> int:
 
 
 def basket_key(seed: int, number: int) -> int:
-    """What the draws of a basket are counted under."""
+    """The key under which the draws of a basket are counted."""
     return mixed((seed + number * 0xD1B54A32D192ED03) & WORD)
 
 
@@ -161,7 +162,7 @@ def _drawn(
     pick: Callable[[int], int],
     refused: Callable[[int], bool],
 ) -> list[int]:
-    """The negatives of group `number` under `key`: each the first of some tries that is not refused."""
+    """The negatives of group `number`: of each, the first of some draws that is not refused."""
     out = []
     for k in range(negatives):
         bits = counted(key, number * negatives + k)
@@ -173,11 +174,11 @@ def _drawn(
     return out
 
 
-# ---- what a group asks for
+# ---- changes of a group
 
 
 class Change(NamedTuple):
-    """A way down for one row: for its vector, and for its log-variance where it has one."""
+    """A direction of descent for a row's vector, and for its log-variance where it has one."""
 
     table: int
     row: int
@@ -186,7 +187,7 @@ class Change(NamedTuple):
 
 
 class GroupGradients(NamedTuple):
-    """Changes of a group's negatives and users; of lines (line, change); and its sums."""
+    """Changes of a group's negatives and users; changes of lines (line, change); statistics."""
 
     changes: list[Change]
     lines: list[tuple[int, Change]]
@@ -208,7 +209,7 @@ def _vectors(table: Table, rows: list[int], dim: int) -> Array:
 
 
 def _spread(dim: int) -> slice:
-    """Where a row's log-variance lies."""
+    """Columns of a row's log-variance."""
     start = width(dim) + LOG_VARIANCE
     return slice(start, start + 1)
 
@@ -222,7 +223,7 @@ def _gaussians(table: Table, rows: list[int], dim: int) -> Gaussians:
 
 
 class Hinges(NamedTuple):
-    """The max-margin part of a group: ways down, and how often each negative is in an active hinge."""
+    """The max-margin part of a group: directions, and active hinges of each negative."""
 
     query: Gaussians
     partners: Gaussians
@@ -263,7 +264,7 @@ def _pulled(group: Group, found: Hinges) -> list[tuple[int, Change]]:
 def _of_partners(
     group: Group, table: int, vectors: Array, spreads: list[Array]
 ) -> list[tuple[int, Change]]:
-    """The changes of a group's partners in a table; `spreads` is empty where they have no log-variance."""
+    """The changes of a group's partners in a table; without log-variances `spreads` is empty."""
     places = enumerate(zip(group.partner_lines, group.partners, strict=True))
     return [
         (line, Change(table, row, vectors[n], spreads[n] if spreads else NOTHING))
@@ -272,7 +273,7 @@ def _of_partners(
 
 
 def _neat_bpr(tables: Tables, group: Group, settings: KernelSettings) -> GroupGradients:
-    """What NEAT asks for, and ranking losses: of v over each v', and of q over each q' once for every partner."""
+    """NEAT, and ranking losses: of v over each v', and of q over each q' once per partner."""
     found, dim, logistic = _hinges(tables[0], group, settings), settings.dim, settings.logistic
     user = _vector(tables[1], group.user, dim)
     query, partners = _vector(tables[0], group.query, dim), _vectors(tables[0], group.partners, dim)
@@ -347,7 +348,7 @@ def _triple2vec(tables: Tables, group: Group, settings: KernelSettings) -> Group
 
 
 def _descend(tables: Tables, change: Change, settings: KernelSettings, rate: float) -> None:
-    """Row-wise Adagrad: a row's step is divided by the root of the sum of the mean squares of its directions so far.
+    """Row-wise Adagrad: the rate is divided by the root of the sum of a row's mean squares so far.
 
     Without it (`settings.adagrad`) every step is the rate.
     """
@@ -389,7 +390,7 @@ def _gathered(lines: list[tuple[int, Change]]) -> list[Change]:
 def _train(
     gradients_of: GradientFunction, data: KernelInput, first: int, last: int, threads: int = 1
 ) -> StepStats:
-    """Visit units `first` to `last`; one thread is all it has."""
+    """Visit units `first` to `last`, always with one thread."""
     pairs, loss, active = 0, 0.0, 0
     for unit in range(first, last):
         found = [gradients_of(data.tables, group, data.settings) for group in groups(data, unit)]

@@ -1,1 +1,1 @@
-"""The compiled kernels of the CPU: one module per model, and `shared` for what they have in common."""
+"""Compiled kernels: one module per model, and `shared` for what they have in common."""

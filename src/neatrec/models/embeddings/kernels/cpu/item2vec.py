@@ -1,16 +1,18 @@
-"""Skip-gram with negative sampling on a CPU: `reference.item2vec` says what is computed.
+"""Skip-gram with negative sampling on a CPU; `reference.item2vec` states the same plainly.
 
-Each item has an input vector f and an output vector g. A query q with its partners v and negatives v' costs
+Each item has an input vector f and an output vector g. A query q with its partners v and negatives
+v' costs
 
     sum over v of [log(1 + e^(-f_q . g_v)) + sum over v' of log(1 + e^(f_q . g_v'))]
 
-and the ways down are, with sigmoid(x) = 1 / (1 + e^-x) and n partners,
+and the directions of descent are, with sigmoid(x) = 1 / (1 + e^-x) and n partners,
 
     of f_q:   sigmoid(-f_q . g_v) g_v - n sigmoid(f_q . g_v') g_v'
     of g_v:   sigmoid(-f_q . g_v) f_q
     of g_v':  -n sigmoid(f_q . g_v') f_q
 
-Output rows of the basket move at its end, those of negatives at once. Tables: input, output, (items, row) each.
+Output rows of the basket move at its end, those of negatives at once. Tables: input, output,
+(items, row) each.
 """
 
 from __future__ import annotations
@@ -31,9 +33,9 @@ class SkipGramWorkspace(NamedTuple):
 
     negatives: Rows  # (2, 1, groups x negatives)
     partners: Rows  # (2 window,) lines
-    score: Floats  # (negatives or partners,) of the group at hand, then their sigmoids
-    f_way: Floats  # (1, row) way down of f of the line at hand
-    g_way: Floats  # (lines, row) way down of g
+    score: Floats  # (negatives or partners,) of the current group, then their sigmoids
+    f_way: Floats  # (1, row) direction of f of the current line
+    g_way: Floats  # (lines, row) direction of g
 
 
 def workspace(settings: KernelSettings) -> SkipGramWorkspace:
@@ -49,7 +51,7 @@ def workspace(settings: KernelSettings) -> SkipGramWorkspace:
 
 @part
 def sigmoids(score):
-    """score = sigmoid(score); the sum of log(1 + e^score)"""
+    """score = sigmoid(score), and the sum of log(1 + e^score) by one logarithm."""
     loss, product = f32(0), 1.0
     for k in range(len(score)):
         score[k], a, b = shared.logistic(score[k])
@@ -59,13 +61,13 @@ def sigmoids(score):
 
 
 @part
-def attract(data, work, rows, f, found):
-    """A query and its partners draw each other; what they cost."""
+def attract(data, work, rows, f, partners):
+    """Pull a query and its partners towards each other, and return their loss."""
     table = data.tables[1]
-    for p in range(found):
+    for p in range(partners):
         work.score[p] = -shared.dot(f, table[rows[work.partners[p]]], data.dims)
-    loss = sigmoids(work.score[:found])
-    for p in range(found):
+    loss = sigmoids(work.score[:partners])
+    for p in range(partners):
         j = work.partners[p]
         shared.add(work.f_way[0], work.score[p], table[rows[j]], data.dims)
         shared.add(work.g_way[j], work.score[p], f, data.dims)
@@ -74,7 +76,7 @@ def attract(data, work, rows, f, found):
 
 @part
 def repel(data, work, f, drawn, partners, rate):
-    """A query and its negatives push each other away, as often as there are partners; what they cost."""
+    """Push a query and its negatives apart, once per partner, and return their loss."""
     table, way, length = data.tables[1], work.f_way[0], shared.dot(f, f, data.dims)
     for k in range(len(drawn)):
         work.score[k] = shared.dot(f, table[drawn[k]], data.dims) if drawn[k] >= 0 else f32(-100)
@@ -92,7 +94,7 @@ def repel(data, work, f, drawn, partners, rate):
 
 @part
 def prepare(data, work, unit):
-    """Draw for a unit, and ask for its rows."""
+    """Draw for a unit, and prefetch its rows."""
     shared.prefetch_lines(data, unit, data.tables[0])
     shared.prefetch_lines(data, unit, data.tables[1])
     shared.draw_items(work.negatives[unit % 2], data, unit, 0, data.tables[1])
@@ -108,20 +110,20 @@ def train(data, work, first, last):
         prepare(data, work, min(unit + 1, last - 1))
         rate = shared.rate_at(data.settings, unit, first, last)
         lines = shared.unit_lines(data, unit)
-        rows = data.visit.items[lines.low : lines.low + lines.lines]
+        rows = lines.rows
         for i in range(len(rows)):
             shared.clear(work.g_way[i], data.dims)
         for i in range(lines.start, lines.stop):
             f = data.tables[0][rows[i]]
             shared.clear(work.f_way[0], data.dims)
             for g in range(groups):
-                found = shared.find_partners(work.partners, data, rows, i, g)
-                if found:
+                partners = shared.find_partners(work.partners, data, rows, i, g)
+                if partners:
                     at = ((i - lines.start) * groups + g) * count
                     drawn = work.negatives[unit % 2, 0, at : at + count]
-                    loss += attract(data, work, rows, f, found)
-                    loss += repel(data, work, f, drawn, f32(found), rate)
-                    pairs += found
+                    loss += attract(data, work, rows, f, partners)
+                    loss += repel(data, work, f, drawn, f32(partners), rate)
+                    pairs += partners
             shared.descend(data, f, work.f_way[0], rate)
         for i in range(len(rows)):
             shared.descend(data, data.tables[1][rows[i]], work.g_way[i], rate)
@@ -129,4 +131,3 @@ def train(data, work, first, last):
 
 
 item2vec = CpuKernel(train, workspace)
-"""Skip-gram with negative sampling; tables: (input, output)."""

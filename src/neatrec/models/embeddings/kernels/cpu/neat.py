@@ -1,18 +1,20 @@
-"""NEAT on a CPU: each item a Gaussian N(mu, s I); `reference.neat` says what is computed.
+"""NEAT on a CPU: each item is a Gaussian N(mu, s I); `reference.neat` states the same plainly.
 
 A query q with its partners v and negatives v' costs
 
     sum over v, v' of max(0, margin - log E(q, v) + log E(q, v'))
     log E(a, b) = -dim/2 log(s_a + s_b) - |mu_a - mu_b|^2 / (2 (s_a + s_b)) + constant
 
-With h(a, b) the active hinges that hold the pair (a, b), the ways down are
+With h(a, b) the number of active hinges of the pair (a, b), the directions of descent are
 
     of mu_q:      h(q, v) (mu_v - mu_q) / (s_q + s_v), and for mu_v the opposite
     of mu_q:      h(q, v') (mu_q - mu_v') / (s_q + s_v'), and for mu_v' the opposite
-    of log s_a:   -+ h(a, b) s_a (dim/2 - |mu_a - mu_b|^2 / (2 (s_a + s_b))) / (s_a + s_b), - for a pair, + for a negative
+    of log s_a:   -+ h(a, b) s_a (dim/2 - |mu_a - mu_b|^2 / (2 (s_a + s_b))) / (s_a + s_b),
+                  - for a pair, + for a negative
 
-Two lines of a basket are compared once for both directions. Rows of the basket move at its end, those of negatives at
-once. Shapes: table (items, row), see `layout`; numbers of a pair (lines, window): of line i and line i + 1 + o.
+Two lines of a basket are compared once for both directions. Rows of the basket move at its end,
+those of negatives at once. Shapes: table (items, row), see `layout`; numbers of a pair
+(lines, window), of line i and line i + 1 + o.
 """
 
 from __future__ import annotations
@@ -37,11 +39,11 @@ class NeatWorkspace(NamedTuple):
     negatives: Rows  # (2, 1, groups x negatives)
     partners: Rows  # (2 window,) lines
     variance: Floats  # (lines,) s
-    gradient: Floats  # (lines, row) way down of mu
-    slope: Floats  # (lines,) way down of log s, still to be multiplied by s
+    gradient: Floats  # (lines, row) direction of mu
+    slope: Floats  # (lines,) direction of log s, still to be multiplied by s
     distance: Floats  # (lines, window) |mu_a - mu_b|^2
     precision: Floats  # (lines, window) 1 / (s_a + s_b)
-    bar: Floats  # (lines, window) log E - margin: what negatives must not pass
+    bar: Floats  # (lines, window) log E - margin, which negatives must not pass
     pulls: Floats  # (lines, window) h of both directions
     far: Floats  # (negatives,) |mu_q - mu_v'|^2
     sharp: Floats  # (negatives,) 1 / (s_q + s_v')
@@ -72,7 +74,7 @@ def variance_of(data, row):
 
 @part
 def compare_pairs(data, work, rows):
-    """Compare the lines of a unit; no ways down yet."""
+    """Compare the lines of a unit; directions are cleared."""
     table, dims, settings = data.tables[0], data.dims, data.settings
     half, margin = f32(0.5 * settings.dim), f32(settings.margin)
     for i in range(len(rows)):
@@ -91,7 +93,7 @@ def compare_pairs(data, work, rows):
 
 @part
 def compare_negatives(data, work, rows, i, drawn):
-    """Compare line i with negatives; no hits yet."""
+    """Compare line i with negatives; hits are cleared."""
     table, half = data.tables[0], f32(0.5 * data.settings.dim)
     for k in range(len(drawn)):
         work.hits[k], work.likely[k] = f32(0), f32(NEVER)
@@ -103,10 +105,10 @@ def compare_negatives(data, work, rows, i, drawn):
 
 
 @part
-def count_hits(work, i, found):
-    """Which negatives pass the bars of the first partners of line i: (loss, active hinges)."""
+def count_hits(work, i, partners):
+    """Count negatives that pass the bars of line i's partners: (loss, active hinges)."""
     loss, active = f32(0), f32(0)
-    for p in range(found):
+    for p in range(partners):
         j = work.partners[p]
         a, o = min(i, j), abs(i - j) - 1
         passed = f32(0)
@@ -123,7 +125,7 @@ def count_hits(work, i, found):
 
 @part
 def push(data, work, rows, i, drawn, rate):
-    """Push the negatives of line i that were hit, and line i away from them."""
+    """Push the negatives of line i that passed a bar, and line i, away from each other."""
     table, half = data.tables[0], f32(0.5 * data.settings.dim)
     query, gradient = table[rows[i]], work.gradient[i]
     for k in range(len(drawn)):
@@ -141,7 +143,7 @@ def push(data, work, rows, i, drawn, rate):
 
 @part
 def pull(data, work, rows):
-    """The lines of a unit draw each other."""
+    """Pull the lines of a unit towards each other."""
     table, half = data.tables[0], f32(0.5 * data.settings.dim)
     for i in range(len(rows)):
         for o in range(min(data.settings.window, len(rows) - i - 1)):
@@ -170,7 +172,7 @@ def settle(data, work, rows, rate):
 
 @part
 def prepare(data, work, unit):
-    """Draw for a unit, and ask for its rows."""
+    """Draw for a unit, and prefetch its rows."""
     shared.prefetch_lines(data, unit, data.tables[0])
     shared.draw_items(work.negatives[unit % 2], data, unit, 0, data.tables[0])
 
@@ -185,17 +187,17 @@ def train(data, work, first, last):
         prepare(data, work, min(unit + 1, last - 1))
         rate = shared.rate_at(data.settings, unit, first, last)
         lines = shared.unit_lines(data, unit)
-        rows = data.visit.items[lines.low : lines.low + lines.lines]
+        rows = lines.rows
         compare_pairs(data, work, rows)
         for n in range((lines.stop - lines.start) * groups):
             i, at = lines.start + n // groups, n * count
             drawn = work.negatives[unit % 2, 0, at : at + count]
-            found = shared.find_partners(work.partners, data, rows, i, n % groups)
-            if found:
+            partners = shared.find_partners(work.partners, data, rows, i, n % groups)
+            if partners:
                 compare_negatives(data, work, rows, i, drawn)
-                cost, hits = count_hits(work, i, found)
+                cost, hits = count_hits(work, i, partners)
                 push(data, work, rows, i, drawn, rate)
-                pairs += found
+                pairs += partners
                 loss += cost
                 active += hits
         pull(data, work, rows)
@@ -204,4 +206,3 @@ def train(data, work, first, last):
 
 
 neat = CpuKernel(train, workspace)
-"""Gaussian items by the max-margin loss on their log expected likelihood; tables: (items,)."""

@@ -1,10 +1,12 @@
-"""NEAT+bpr on a CPU: NEAT, and a user u with a vector theta; `reference.neat_bpr` says what is computed.
+"""NEAT+bpr on a CPU: NEAT, and a user u with a vector theta; see `reference.neat_bpr`.
 
 Beside the hinges of `neat`, a query q with its partners v, negatives v' and other queries q' costs
 
-    sum over v of [sum over v' of L(theta . (mu_v - mu_v')) + sum over q' of L(theta . (mu_q - mu_q'))]
+    sum over v of [sum over v' of L(theta . (mu_v - mu_v'))
+                   + sum over q' of L(theta . (mu_q - mu_q'))]
 
-with L(x) = 1 - sigmoid(x) as the paper prints it, or -log sigmoid(x). With w(x) = -L'(x), each term moves
+with L(x) = 1 - sigmoid(x) as the paper prints it, or -log sigmoid(x). With w(x) = -L'(x), each
+term moves
 
     the better row by w theta, the worse row by -w theta, and theta by w (mu_better - mu_worse).
 
@@ -32,11 +34,11 @@ class RankingWorkspace(NamedTuple):
 
     items: neat.NeatWorkspace
     user: Floats  # (1, row) theta as it was
-    user_way: Floats  # (1, row) way down of theta, of the group at hand
-    way: Floats  # (1, row) way down of the negative at hand
+    user_way: Floats  # (1, row) direction of theta, of the current group
+    way: Floats  # (1, row) direction of the current negative
     liking: Floats  # (lines,) theta . mu of each line
     product: Floats  # (2, negatives) theta . mu of each negative
-    weight: Floats  # (2, negatives) w of each negative, summed over what it is compared with
+    weight: Floats  # (2, negatives) sum of w of each negative
 
 
 def workspace(settings: KernelSettings) -> RankingWorkspace:
@@ -48,7 +50,7 @@ def workspace(settings: KernelSettings) -> RankingWorkspace:
 
 @part
 def prefer(data, work, group, j, kind, drawn):
-    """The user prefers line j to each negative of a kind, the query once per partner; what that costs."""
+    """The loss of preferring line j to each negative of a kind, the query once per partner."""
     towards, loss, log = f32(0), f32(0), data.settings.logistic
     times = f32(group.partners if kind == OTHER else 1)
     for k in range(len(work.product[kind])):
@@ -65,7 +67,7 @@ def prefer(data, work, group, j, kind, drawn):
 
 @part
 def rank(data, work, group, drawn):
-    """All preferences of a group; what they cost. drawn: (2, negatives)."""
+    """The loss of all preferences of a group; drawn: (2, negatives)."""
     shared.clear(work.user_way[0], data.dims)
     for kind in range(2):
         for k in range(drawn.shape[1]):
@@ -113,9 +115,9 @@ def push_other(data, work, group, drawn):
 
 @part
 def prepare(data, work, unit):
-    """Draw for a unit, and ask for its rows."""
+    """Draw for a unit, and prefetch its rows."""
     shared.prefetch_lines(data, unit, data.tables[0])
-    shared.prefetch_row(data.tables[1], data.visit.users[data.visit.basket[unit]], data.dims)
+    shared.prefetch_row(data.tables[1], shared.unit_lines(data, unit).user, data.dims)
     for kind in range(2):
         shared.draw_items(work.items.negatives[unit % 2], data, unit, kind, data.tables[0])
 
@@ -130,8 +132,8 @@ def train(data, work, first, last):
         prepare(data, work, min(unit + 1, last - 1))
         rate = shared.rate_at(data.settings, unit, first, last)
         lines = shared.unit_lines(data, unit)
-        rows = data.visit.items[lines.low : lines.low + lines.lines]
-        user = data.tables[1][data.visit.users[data.visit.basket[unit]]]
+        rows = lines.rows
+        user = data.tables[1][lines.user]
         neat.compare_pairs(data, items, rows)
         shared.assign(work.user[0], f32(1), user, data.dims)
         for i in range(len(rows)):
@@ -139,16 +141,16 @@ def train(data, work, first, last):
         for n in range((lines.stop - lines.start) * groups):
             i, at = lines.start + n // groups, n * count
             drawn = items.negatives[unit % 2, :, at : at + count]
-            found = shared.find_partners(items.partners, data, rows, i, n % groups)
-            if found:
-                group = LineGroup(rows, i, found, rate)
+            partners = shared.find_partners(items.partners, data, rows, i, n % groups)
+            if partners:
+                group = LineGroup(rows, i, partners, rate)
                 neat.compare_negatives(data, items, rows, i, drawn[WORSE])
-                cost, hits = neat.count_hits(items, i, found)
+                cost, hits = neat.count_hits(items, i, partners)
                 loss += cost + rank(data, work, group, drawn)
                 push_worse(data, work, group, drawn[WORSE])
                 push_other(data, work, group, drawn[OTHER])
                 shared.descend(data, user, work.user_way[0], rate)
-                pairs += found
+                pairs += partners
                 active += hits
         neat.pull(data, items, rows)
         neat.settle(data, items, rows, rate)
@@ -156,4 +158,3 @@ def train(data, work, first, last):
 
 
 neat_bpr = CpuKernel(train, workspace)
-"""NEAT with ranking losses of users; tables: (items, users)."""

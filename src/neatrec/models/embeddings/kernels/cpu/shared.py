@@ -1,4 +1,4 @@
-"""What the kernels of the CPU share: the lines of a unit, draws, sums over rows, Adagrad, threads.
+"""What the CPU kernels share: the lines of a unit, draws, sums over rows, Adagrad, threads.
 
 Rows are float32 and padded with zeros to whole registers of `LANES` floats. The type of the tuple
 `data.dims` holds their number: a loop whose length is known when it is compiled takes a fifth less
@@ -19,27 +19,16 @@ from numpy import float32 as f32
 from numpy import int64 as i64
 from numpy import uint64 as u64
 
-from neatrec.compiled import (
-    RELAXED,
-    compiled,
-    prefetch,
-    splitmix64,
-)
+from neatrec.compiled import RELAXED, compiled, prefetch, splitmix64
+from neatrec.models.embeddings.kernels import draws
 from neatrec.models.embeddings.kernels.arguments import (
     LONGEST,
     KernelInput,
     KernelSettings,
     StepStats,
 )
-from neatrec.models.embeddings.kernels.draws import (
-    TRIES,
-    basket_key,
-    counted,
-    holds,
-    picked,
-    slot_of,
-)
 from neatrec.models.embeddings.kernels.layout import (
+    CACHE_LINE,
     LANES,
     LOG_VARIANCE,
     SQUARES,
@@ -48,29 +37,26 @@ from neatrec.models.embeddings.kernels.layout import (
 )
 
 loop = partial(compiled, fastmath=RELAXED, _nrt=False)
-"""Compiles the loop of a kernel. `_nrt=False`: arrays are the caller's, and nothing counts references to them, which
-would take more time than the arithmetic."""
+"""Compiles the loop of a kernel. `_nrt=False`: arrays are the caller's, and counting references to
+them would take more time than the arithmetic."""
 part = partial(loop, forceinline=True)
 """Compiles a part of a loop, into that loop: see `neatrec.compiled.RELAXED`."""
 Floats = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
-CACHE_LINE = 16  # floats
 TINY = 1e-10
 MAX_STEP = 0.3
 """A log-variance moves by at most this much at a time."""
 
 
-# ---- the lines of a unit
-
-
 class UnitLines(NamedTuple):
     """Lines of a unit: those of its queries, and up to a window beyond them."""
 
-    begin: int  # first line of the basket
-    low: int  # first line of the unit; the others are counted from here
-    lines: int
-    start: int  # first query
-    stop: int
+    rows: npt.NDArray[np.int32]  # (lines,) row of the item of each
+    start: int  # first query among them
+    stop: int  # one past the last query
+    before: int  # lines of the basket before the first query
+    basket: int
+    user: int  # row of the user; -1 where the model has none
 
 
 class LineGroup(NamedTuple):
@@ -88,25 +74,26 @@ def unit_lines(data, unit):
     visit, window = data.visit, data.settings.window
     basket, start, stop = visit.basket[unit], visit.start[unit], visit.stop[unit]
     begin, end = visit.offsets[basket], visit.offsets[basket + 1]
-    low = max(begin, start - window)
-    return UnitLines(begin, low, min(end, stop + window) - low, start - low, stop - low)
+    low, user = max(begin, start - window), visit.users[basket] if len(visit.users) > 0 else -1
+    rows = visit.items[low : min(end, stop + window)]
+    return UnitLines(rows, start - low, stop - low, start - begin, basket, user)
 
 
 @part
 def group_count(settings):
-    """Groups of negatives of a line: see `KernelSettings.groups`."""
+    """`KernelSettings.groups`."""
     return 1 if settings.shared else 2 * settings.window
 
 
 @part
-def line_at(line, place, window):
-    """The line at a place in the window: those after `line` come first, the nearest first."""
-    return line + 1 + place if place < window else line - 1 - (place - window)
+def line_at(line, position, window):
+    """The line at a position in the window: those after `line` come first, the nearest first."""
+    return line + 1 + position if position < window else line - 1 - (position - window)
 
 
 @part
 def is_pair(data, rows, i, j):
-    """Whether lines i and j are of different items and categories; categories below 0 are nobody's."""
+    """Whether lines i and j are of different items and categories; below 0 is no category."""
     category = data.visit.category
     same = category[rows[i]] >= 0 and category[rows[i]] == category[rows[j]]
     return not (same or rows[i] == rows[j])
@@ -114,15 +101,15 @@ def is_pair(data, rows, i, j):
 
 @part
 def find_partners(partners, data, rows, line, group):
-    """Write the partner lines of a group of a line to `partners`; their number."""
-    found, window = 0, data.settings.window
+    """Write the partner lines of a group of a line to `partners`, and return their number."""
+    count, window = 0, data.settings.window
     first, last = (0, 2 * window) if data.settings.shared else (group, group + 1)
-    for place in range(first, last):
-        j = line_at(line, place, window)
+    for position in range(first, last):
+        j = line_at(line, position, window)
         if 0 <= j < len(rows) and is_pair(data, rows, line, j):
-            partners[found] = j
-            found += 1
-    return found
+            partners[count] = j
+            count += 1
+    return count
 
 
 @part
@@ -130,9 +117,6 @@ def rate_at(settings, unit, first, last):
     """`KernelSettings.rate_at`."""
     share = (unit - first) / (last - first)
     return f32(settings.rate + (settings.last_rate - settings.rate) * share)
-
-
-# ---- draws: `reference.groups` says which
 
 
 def negatives_of(settings: KernelSettings, kinds: int = 1) -> Rows:
@@ -143,7 +127,7 @@ def negatives_of(settings: KernelSettings, kinds: int = 1) -> Rows:
 
 @part
 def prefetch_row(table, row, dims):
-    """Ask for a row of a table, its tail included."""
+    """Prefetch a row of a table with its tail."""
     start = i64(row) * table.shape[1]
     for line in range(0, LANES * (len(dims) + 1), CACHE_LINE):
         prefetch(table, start + line)
@@ -151,24 +135,22 @@ def prefetch_row(table, row, dims):
 
 @part
 def prefetch_lines(data, unit, table):
-    """Ask for the rows of the lines of a unit."""
-    lines = unit_lines(data, unit)
-    for line in range(lines.low, lines.low + lines.lines):
-        prefetch_row(table, data.visit.items[line], data.dims)
+    """Prefetch the rows of the lines of a unit."""
+    for row in unit_lines(data, unit).rows:
+        prefetch_row(table, row, data.dims)
 
 
 @loop
-def draw_item(data, bits, items, query, user):
+def draw_item(source, bits, rows, query, user):
     """The first of some draws that is not refused; -1 where there is none."""
-    draws = data.draws
-    for _ in range(TRIES):
-        row, refused = i64(picked(bits, draws.alias)), False
-        for item in items:
-            refused |= item == row
-        if len(draws.observed) > 0:
-            refused |= holds(draws.observed, query, row)
-        if len(draws.bought) > 0:
-            refused |= holds(draws.bought, user, row)
+    for _ in range(draws.TRIES):
+        row, refused = i64(draws.picked(bits, source.alias)), False
+        for other in rows:
+            refused |= other == row
+        if len(source.observed) > 0:
+            refused |= draws.holds(source.observed, query, row)
+        if len(source.bought) > 0:
+            refused |= draws.holds(source.bought, user, row)
         if not refused:
             return row
         bits = splitmix64(bits + u64(1))
@@ -177,33 +159,44 @@ def draw_item(data, bits, items, query, user):
 
 @part
 def draw_items(negatives, data, unit, kind, table):
-    """Draw the negatives of one kind for all groups of a unit, and ask for their rows; -1: left out."""
-    visit, settings, alias = data.visit, data.settings, data.draws.alias
-    lines, groups = unit_lines(data, unit), group_count(settings)
-    basket = visit.basket[unit]
-    user = visit.users[basket] if len(visit.users) > 0 else -1
-    items = visit.items[lines.low : lines.low + lines.lines]
-    key = basket_key(data.draws.seed, basket)
+    """Draw the negatives of one kind for all groups of a unit (-1: none), and prefetch them."""
+    settings, source, lines = data.settings, data.draws, unit_lines(data, unit)
+    groups, rows, alias = group_count(settings), lines.rows, source.alias
+    key, size = draws.basket_key(source.seed, lines.basket), groups * settings.negatives
     if kind > 0:
         key = splitmix64(key + u64(kind))
-    first = (lines.low + lines.start - lines.begin) * groups * settings.negatives
-    drawn = negatives[kind, : (lines.stop - lines.start) * groups * settings.negatives]
-    for n in range(len(drawn)):  # random bits of all, while their entries of the alias table come
-        bits = counted(key, u64(first + n))
+    drawn = negatives[kind, : (lines.stop - lines.start) * size]
+    for n in range(len(drawn)):  # all random bits first, while the alias table is fetched
+        bits = draws.counted(key, u64(lines.before * size + n))
         drawn[n] = i64(bits)
-        prefetch(alias, slot_of(bits, alias))
+        prefetch(alias, draws.scaled(bits, len(alias)))
     n = 0
     for line in range(lines.start, lines.stop):
         for g in range(groups):
-            if settings.shared or 0 <= line_at(line, g, settings.window) < lines.lines:
+            if settings.shared or 0 <= line_at(line, g, settings.window) < len(rows):
                 for k in range(n, n + settings.negatives):
-                    drawn[k] = draw_item(data, u64(drawn[k]), items, items[line], user)
+                    drawn[k] = draw_item(source, u64(drawn[k]), rows, rows[line], lines.user)
                     if drawn[k] >= 0:
                         prefetch_row(table, drawn[k], data.dims)
             n += settings.negatives
 
 
-# ---- sums over rows
+@part
+def draw_users(negatives, data, unit, kind, table):
+    """Draw other users for all groups of a unit (-1: none), and prefetch their rows."""
+    lines = unit_lines(data, unit)
+    size = group_count(data.settings) * data.settings.negatives
+    key = splitmix64(draws.basket_key(data.draws.seed, lines.basket) + u64(kind))
+    for n in range((lines.stop - lines.start) * size):
+        bits = draws.counted(key, u64(lines.before * size + n))
+        negatives[kind, n] = -1
+        for _ in range(draws.TRIES):
+            user = i64(draws.scaled(bits, len(table)))
+            if user != lines.user:
+                negatives[kind, n] = user
+                prefetch_row(table, user, data.dims)
+                break
+            bits = splitmix64(bits + u64(1))
 
 
 @part
@@ -248,28 +241,25 @@ def add(to, scale, source, dims):
 
 @part
 def logistic(x):
-    """sigmoid(x) = 1 / (1 + e^-x), and a and b of log(1 + e^x) = a + log(b): one logarithm serves a product of many b."""
+    """sigmoid(x) = 1 / (1 + e^-x), and a and b of log(1 + e^x) = a + log(b)."""
     small = np.exp(-abs(x))
     b = f32(1) + small
     return (f32(1) if x > f32(0) else small) / b, max(x, f32(0)), b
 
 
-# ---- steps down, on a row of a table
-
-
 @part
 def step_length(data, row, squared, rate):
-    """The step of row-wise Adagrad for a way down with this sum of squares; without Adagrad the rate."""
-    place = LANES * len(data.dims) + SQUARES
+    """The step of row-wise Adagrad for a direction with this sum of squares; for SGD the rate."""
     if not data.settings.adagrad:
         return rate
-    row[place] += squared * f32(1.0 / data.settings.dim)
-    return rate / np.sqrt(row[place] + f32(TINY))
+    position = LANES * len(data.dims) + SQUARES
+    row[position] += squared * f32(1.0 / data.settings.dim)
+    return rate / np.sqrt(row[position] + f32(TINY))
 
 
 @part
 def move_variance(data, row, slope, rate):
-    """Move a log-variance down: at most MAX_STEP at a time, between its bounds."""
+    """Move a log-variance: at most MAX_STEP at a time, between its bounds."""
     settings, tail = data.settings, LANES * len(data.dims)
     step = rate * f32(settings.variance_rate) * slope
     if settings.adagrad:
@@ -281,17 +271,14 @@ def move_variance(data, row, slope, rate):
 
 @part
 def descend(data, row, way, rate):
-    """Move a row along its way down."""
+    """Move a row along its direction of descent."""
     squared = dot(way, way, data.dims)
     if squared > f32(0):
         add(row, step_length(data, row, squared, rate), way, data.dims)
 
 
-# ---- threads
-
-
 class CpuKernel:
-    """A compiled loop, and what makes its workspace: called as `arguments.Kernel` is."""
+    """A compiled loop and its workspace: called as `arguments.Kernel` is."""
 
     def __init__(self, train: Callable[..., Any], workspace: Callable[[KernelSettings], Any]):
         self.train, self.workspace = train, workspace
@@ -301,8 +288,8 @@ class CpuKernel:
         data = data._replace(dims=(0,) * (width(data.settings.dim) // LANES))
         ends = sorted({first + (last - first) * n // threads for n in range(threads + 1)})
 
-        def work(span: tuple[int, int]) -> tuple[int, float, float]:
-            return self.train(data, self.workspace(data.settings), *span)  # type: ignore[no-any-return]
+        def work(span: tuple[int, int]) -> Any:
+            return self.train(data, self.workspace(data.settings), *span)
 
         with ThreadPoolExecutor(threads) as pool:
             sums = [StepStats(0, 0.0, 0), *pool.map(work, pairwise(ends))]

@@ -1,14 +1,16 @@
-"""Triple2Vec on a CPU: `reference.triple2vec` says what is computed.
+"""Triple2Vec on a CPU; `reference.triple2vec` states the same plainly.
 
-Each item has a vector f as query and g as partner, each user a vector h. With cohesion s(q, v, u) = f.g + f.h + g.h, a
-query q with its partners v, a user u and what stands in for each of the three (v', q', u') costs
+Each item has a vector f as query and g as partner, each user a vector h. With cohesion
+s(q, v, u) = f.g + f.h + g.h, a query q with its partners v, a user u and negatives for each of the
+three (v', q', u') costs
 
     sum over v of [3 log(1 + e^-s(q, v, u)) + sum over v' of log(1 + e^s(q, v', u))
                    + sum over q' of log(1 + e^s(q', v, u)) + sum over u' of log(1 + e^s(q, v, u'))]
 
-A triple that costs log(1 + e^-+s) moves its vectors by +-sigmoid(-+s) times the sum of the two others (three times as
-far where it is counted three times). Rows of the basket as partners move at its end, as query after the line; those of
-what stands in, and of the user, after each group. Tables: queries f, partners g, users h, (rows, row) each.
+A triple that costs log(1 + e^-+s) moves its vectors by +-sigmoid(-+s) times the sum of the two
+others (three times as far where it is counted three times). Rows of the basket move at its end as
+partners, after the line as query; those of negatives and of the user after each group. Tables:
+queries f, partners g, users h, (rows, row) each.
 """
 
 from __future__ import annotations
@@ -17,10 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy import float32 as f32
-from numpy import int64 as i64
-from numpy import uint64 as u64
 
-from neatrec.compiled import splitmix64
 from neatrec.models.embeddings.kernels.arguments import LONGEST, KernelSettings
 from neatrec.models.embeddings.kernels.cpu import shared
 from neatrec.models.embeddings.kernels.cpu.shared import (
@@ -31,7 +30,6 @@ from neatrec.models.embeddings.kernels.cpu.shared import (
     loop,
     part,
 )
-from neatrec.models.embeddings.kernels.draws import TRIES, basket_key, counted
 from neatrec.models.embeddings.kernels.layout import new_table
 
 PARTNER, QUERY, USER = 0, 1, 2
@@ -41,14 +39,14 @@ F, H = 0, 1
 
 
 class TripleWorkspace(NamedTuple):
-    """Numbers of a unit, its query at hand and its user. A weight is a sum of sigmoids."""
+    """Numbers of a unit, its current query and its user. A weight is a sum of sigmoids."""
 
     negatives: Rows  # (2, 3, groups x negatives)
     partners: Rows  # (2 window,) lines
-    g_way: Floats  # (lines, row) way down of g
+    g_way: Floats  # (lines, row) direction of g
     vector: Floats  # (2, row) f and h as they were
-    way: Floats  # (2, row) their ways down: of f on the line at hand, of h in the group at hand
-    far_way: Floats  # (1, row) way down of what stands in
+    way: Floats  # (2, row) their directions: of f on the current line, of h in the group
+    far_way: Floats  # (1, row) direction of the current negative
     product: Floats  # (2, 2 window) f.g and g.h of each partner
     weight: Floats  # (2, 2 window) of these two products
 
@@ -64,34 +62,15 @@ def workspace(settings: KernelSettings) -> TripleWorkspace:
 
 
 @part
-def draw_users(negatives, data, unit):
-    """Draw other users for all groups of a unit, and ask for their rows; -1: left out."""
-    visit, settings, users = data.visit, data.settings, data.tables[2]
-    lines, basket = shared.unit_lines(data, unit), data.visit.basket[unit]
-    size = shared.group_count(settings) * settings.negatives
-    key = splitmix64(basket_key(data.draws.seed, basket) + u64(USER))
-    for n in range((lines.stop - lines.start) * size):
-        bits = counted(key, u64((lines.low + lines.start - lines.begin) * size + n))
-        negatives[USER, n] = -1
-        for _ in range(TRIES):
-            other = i64(((bits >> u64(32)) * u64(len(users))) >> u64(32))
-            if other != visit.users[basket]:
-                negatives[USER, n] = other
-                shared.prefetch_row(users, other, data.dims)
-                break
-            bits = splitmix64(bits + u64(1))
-
-
-@part
 def cost(x):
-    """log(1 + e^x), and sigmoid(x)"""
+    """log(1 + e^x), and sigmoid(x)."""
     share, a, b = shared.logistic(x)
     return a + np.log(b), share
 
 
 @part
 def attract(data, work, group):
-    """Query, user and partners draw each other; what they cost, and the weight of f.h."""
+    """Pull query, user and partners together: (loss, weight of f.h)."""
     loss, total, dims, f, h = f32(0), f32(0), data.dims, work.vector[F], work.vector[H]
     own = shared.dot(f, h, dims)
     for p in range(group.partners):
@@ -106,7 +85,7 @@ def attract(data, work, group):
 
 @part
 def repel_partners(data, work, group, drawn):
-    """What stands in for the partners moves; what it costs, and the weight of f.h."""
+    """Push the negatives of the partners away: (loss, weight of f.h)."""
     loss, total, dims, f, h = f32(0), f32(0), data.dims, work.vector[F], work.vector[H]
     own = shared.dot(f, h, dims)
     for k in range(len(drawn)):
@@ -126,7 +105,7 @@ def repel_partners(data, work, group, drawn):
 
 @part
 def repel_others(data, work, group, drawn, stays):
-    """What stands in for the query (the user `stays`: H) or for the user (F stays) moves; what it costs."""
+    """Push the negatives of the query (`stays` is H) or of the user (F) away; their loss."""
     loss, dims, beside, way = f32(0), data.dims, work.vector[stays], work.far_way[0]
     table = data.tables[0] if stays == H else data.tables[2]
     for k in range(len(drawn)):
@@ -151,7 +130,7 @@ def repel_others(data, work, group, drawn, stays):
 
 @part
 def draw_together(data, work, group, beside):
-    """The ways down of query, user and partners along each other; `beside` is the weight of f.h."""
+    """Directions of query, user and partners along each other; `beside` is the weight of f.h."""
     dims = data.dims
     for one in range(2):
         for p in range(group.partners):
@@ -163,7 +142,7 @@ def draw_together(data, work, group, beside):
 
 @part
 def train_group(data, work, group, drawn):
-    """One group of the line at hand; what it costs. drawn: (3, negatives)."""
+    """Train one group of the current line, and return its loss; drawn: (3, negatives)."""
     near, together = attract(data, work, group)
     far, apart = repel_partners(data, work, group, drawn[PARTNER])
     far += repel_others(data, work, group, drawn[QUERY], H)
@@ -174,14 +153,14 @@ def train_group(data, work, group, drawn):
 
 @part
 def prepare(data, work, unit):
-    """Draw for a unit, and ask for its rows."""
+    """Draw for a unit, and prefetch its rows."""
     negatives, tables = work.negatives[unit % 2], data.tables
     shared.prefetch_lines(data, unit, tables[0])
     shared.prefetch_lines(data, unit, tables[1])
-    shared.prefetch_row(tables[2], data.visit.users[data.visit.basket[unit]], data.dims)
+    shared.prefetch_row(tables[2], shared.unit_lines(data, unit).user, data.dims)
     shared.draw_items(negatives, data, unit, PARTNER, tables[1])
     shared.draw_items(negatives, data, unit, QUERY, tables[0])
-    draw_users(negatives, data, unit)
+    shared.draw_users(negatives, data, unit, USER, tables[2])
 
 
 @loop
@@ -194,24 +173,24 @@ def train(data, work, first, last):
         prepare(data, work, min(unit + 1, last - 1))
         rate = shared.rate_at(data.settings, unit, first, last)
         lines = shared.unit_lines(data, unit)
-        rows = data.visit.items[lines.low : lines.low + lines.lines]
-        user = data.tables[2][data.visit.users[data.visit.basket[unit]]]
+        rows = lines.rows
+        user = data.tables[2][lines.user]
         shared.assign(work.vector[H], f32(1), user, dims)
         for i in range(len(rows)):
             shared.clear(work.g_way[i], dims)
         for n in range((lines.stop - lines.start) * groups):
             i, at = lines.start + n // groups, n * count
             query = data.tables[0][rows[i]]
-            found = shared.find_partners(work.partners, data, rows, i, n % groups)
+            partners = shared.find_partners(work.partners, data, rows, i, n % groups)
             if n % groups == 0:
                 shared.assign(work.vector[F], f32(1), query, dims)
                 shared.clear(work.way[F], dims)
-            if found:
+            if partners:
                 shared.clear(work.way[H], dims)
                 drawn = work.negatives[unit % 2, :, at : at + count]
-                loss += train_group(data, work, LineGroup(rows, i, found, rate), drawn)
+                loss += train_group(data, work, LineGroup(rows, i, partners, rate), drawn)
                 shared.descend(data, user, work.way[H], rate)
-                pairs += found
+                pairs += partners
             if n % groups == groups - 1:
                 shared.descend(data, query, work.way[F], rate)
         for i in range(len(rows)):
@@ -220,4 +199,3 @@ def train(data, work, first, last):
 
 
 triple2vec = CpuKernel(train, workspace)
-"""Cohesion of query, partner and user; tables: (queries, partners, users)."""
