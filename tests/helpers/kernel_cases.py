@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 
 from neatrec.models.base import Model
 from neatrec.models.embeddings.kernels import draws as kernel_draws
@@ -35,7 +36,7 @@ USERS, MANY_USERS = 4, 100_000
 
 
 class Case(NamedTuple):
-    """How a kernel is set up."""
+    """A kernel and its tables."""
 
     name: str
     tables: tuple[str, ...]
@@ -59,8 +60,7 @@ CASES = {
 def make_visit(
     sizes: list[int], items: int, *, categories: int = 4, users: int = 0, seed: int = 0
 ) -> TrainingVisit:
-    """Baskets of the given sizes without repeated items, in a random order; category -1 for every
-    fifth item."""
+    """Baskets of the given sizes in a random order, no item twice; every fifth has no category."""
     rng = np.random.default_rng(seed)
     lines = [rng.choice(items, size=size, replace=False) for size in sizes]
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -78,29 +78,26 @@ def make_visit(
 
 
 def make_draws(visit: TrainingVisit, *, observed: bool = False, seed: int = 7) -> Draws:
-    items = len(visit.category)
-    counts = np.bincount(visit.items, minlength=items) + 1.0
-    known, owned = EMPTY, EMPTY
+    counts = np.bincount(visit.items, minlength=len(visit.category)) + 1.0
+    pairs, bought = EMPTY, EMPTY
     if observed:
-        known = kernel_draws.new_filter(1000)
-        kernel_draws.add_pairs(known, visit.items, visit.offsets)
+        pairs = kernel_draws.new_filter(1000)
+        kernel_draws.add_pairs(pairs, visit.items, visit.offsets)
         if len(visit.users):
-            owned = kernel_draws.new_filter(1000)
-            kernel_draws.add_owned(owned, visit.users, visit.items, visit.offsets)
-    return Draws(np.uint64(seed), kernel_draws.alias_table(counts**0.75), known, owned)
-
-
-def make_table(rows: int, dim: int, *, seed: int = 1, scale: float = 0.5) -> Table:
-    rng = np.random.default_rng(seed)
-    table = new_table(rows, dim)
-    vector(table, dim)[:] = rng.normal(size=(rows, dim)) * scale
-    tail(table, dim, LOG_VARIANCE)[:] = rng.normal(size=rows) * 0.3
-    return table
+            bought = kernel_draws.new_filter(1000)
+            kernel_draws.add_bought(bought, visit.users, visit.items, visit.offsets)
+    return Draws(np.uint64(seed), kernel_draws.alias_table(counts**0.75), pairs, bought)
 
 
 def make_tables(case: Case, items: int, dim: int, users: int = USERS) -> tuple[Table, ...]:
-    sizes = [users if name == "users" else items for name in case.tables]
-    return tuple(make_table(size, dim, seed=n) for n, size in enumerate(sizes))
+    tables = []
+    for seed, name in enumerate(case.tables):
+        rng, rows = np.random.default_rng(seed), users if name == "users" else items
+        table = new_table(rows, dim)
+        vector(table, dim)[:] = rng.normal(size=(rows, dim)) * 0.5
+        tail(table, dim, LOG_VARIANCE)[:] = rng.normal(size=rows) * 0.3
+        tables.append(table)
+    return tuple(tables)
 
 
 def train(
@@ -113,15 +110,28 @@ def train(
     threads: int = 1,
     users: int = USERS,
 ) -> tuple[tuple[Table, ...], StepStats]:
-    """The tables and the stats after one pass on a device, or of the reference."""
+    """The tables and statistics after one pass."""
     tables = make_tables(case, len(visit.category), settings.dim, users)
     data = KernelInput(tables, visit, draws, settings)
     return tables, kernel(case.name, device)(data, 0, len(visit.start), threads)
 
 
+def assert_equal_to_the_reference(
+    case: Case, visit: TrainingVisit, draws: Draws, settings: KernelSettings
+) -> None:
+    """With enough items that no negative is drawn twice in a basket."""
+    wanted, expected = train(case, visit, draws, settings, device="reference", users=MANY_USERS)
+    tables, stats = train(case, visit, draws, settings, users=MANY_USERS)
+    assert stats.pairs == expected.pairs > 0
+    assert stats.active == expected.active
+    assert stats.loss == pytest.approx(expected.loss, rel=1e-4)
+    for one, other in zip(tables, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=3e-4, atol=3e-5)
+
+
 def assert_equal_arrays(one: Model, other: Model, *, users: bool = True) -> None:
     """Two models have the same arrays, to the bit."""
-    expected, found = one.arrays(users=users), other.arrays(users=users)
-    assert expected.keys() == found.keys()
+    expected, arrays = one.arrays(users=users), other.arrays(users=users)
+    assert expected.keys() == arrays.keys()
     for name, array in expected.items():
-        np.testing.assert_array_equal(found[name], array, err_msg=name)
+        np.testing.assert_array_equal(arrays[name], array, err_msg=name)
