@@ -23,7 +23,7 @@ from importlib.util import find_spec
 from numbers import Integral
 from typing import Any, ClassVar
 
-from neatrec.text import printable
+from neatrec.text import printable, without_passwords
 
 EXTRAS = {
     "serve": ("fastapi", "jinja2", "prometheus_client", "uvicorn"),
@@ -42,10 +42,14 @@ class NeatrecError(Exception):
 
     def __init__(self, message: str, *, hint: str | None = None, **where: Any) -> None:
         """`where` says where the fault lies: file, line, column, argument."""
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-        self.where = {key: value for key, value in where.items() if value is not None}
+        self.message = without_passwords(message)
+        super().__init__(self.message)
+        self.hint = None if hint is None else without_passwords(hint)
+        self.where = {
+            key: without_passwords(value) if isinstance(value, str) else value
+            for key, value in where.items()
+            if value is not None
+        }
 
     def __str__(self) -> str:
         return f"{self.message}. {self.hint}" if self.hint else self.message

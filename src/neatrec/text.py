@@ -30,6 +30,15 @@ def printable(text: object, limit: int = 120) -> str:
     return "".join(out)
 
 
+def without_passwords(text: str) -> str:
+    """`text` without what stands between : and @ in a word of it, as in user:password@host.
+
+    >>> without_passwords("no file postgresql//ann:x@shop/orders")
+    'no file postgresql//ann:…@shop/orders'
+    """
+    return re.sub(r":[^\s@]+@", ":…@", text)
+
+
 def first_line(error: BaseException) -> str:
     """What a library says, without its stack."""
     return printable(str(error).split("\n", 1)[0], 200)

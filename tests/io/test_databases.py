@@ -481,13 +481,17 @@ def test_a_file_of_a_known_kind_that_is_broken_says_so(
     assert "\n" not in str(caught.value)
 
 
-def test_a_full_disk_is_named_for_what_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["o.arrow", "o.jsonl"])
+def test_a_full_disk_is_named_for_what_it_is(tmp_path: Path, name: str) -> None:
     rows = pa.table({"order_id": range(5000), "sku": [str(hash(str(i))) for i in range(5000)]})
-    with pa.ipc.new_file(tmp_path / "o.arrow", rows.schema) as writer:
-        writer.write_table(rows, max_chunksize=500)
+    if name == "o.jsonl":
+        (tmp_path / name).write_text("\n".join(map(json.dumps, rows.to_pylist())))
+    else:
+        with pa.ipc.new_file(tmp_path / name, rows.schema) as writer:
+            writer.write_table(rows, max_chunksize=500)
     wanted = r"cannot write into .*neatrec-.*File too large.*TMPDIR"
     with no_file_larger_than(20_000), pytest.raises(ResourceError, match=wanted):
-        read_baskets(tmp_path / "o.arrow")
+        read_baskets(tmp_path / name)
 
 
 def test_a_type_that_cannot_be_an_id_is_refused_with_its_column(tmp_path: Path) -> None:

@@ -175,7 +175,12 @@ def test_a_full_disk_names_the_folder_and_leaves_it_as_it_was(tmp_path: Path) ->
         ),
     ):
         import_orders(more, folder, OPTIONS)
+    both = write(tmp_path / "c.csv", rows(0, 3000))
+    with no_file_larger_than(20_000), pytest.raises(ResourceError):
+        import_orders(both, folder, OPTIONS, replace=True)
     assert read_baskets(folder).hash == before
+    left = {file.name for file in [*tmp_path.iterdir(), *folder.iterdir()]}
+    assert not {name for name in left if name.startswith(".")} - {".orders.lock"}
 
 
 def test_its_columns_are_an_ordinary_source(tmp_path: Path) -> None:

@@ -96,7 +96,8 @@ def test_a_shopify_line_without_sku_is_the_product_of_its_name(
         baskets = read_baskets(write(tmp_path / "o.csv", SHOPIFY + rows))
     assert contents(baskets) == {"#1": ["MILK-1", "TEA-1"], "#2": ["Gift Wrap", "TEA-1"]}
     assert baskets.catalog.ids.to_pylist() == ["Gift Wrap", "MILK-1", "TEA-1"]
-    assert "2 lines without Lineitem sku: 1 of them take the id of lines with the" in caplog.text
+    said = "2 lines without Lineitem sku: 1 take the id of lines with the same name, 1 their own name"
+    assert said in caplog.text
 
 
 def test_shopify_orders_that_were_cancelled_or_refunded_do_not_count(tmp_path: Path) -> None:
@@ -160,11 +161,24 @@ def test_a_damaged_file_is_an_error_and_never_a_crash(tmp_path: Path, kind: str)
     assert "refused" in outcomes
 
 
+def test_an_arrow_file_whose_column_names_are_no_text_is_refused(tmp_path: Path) -> None:
+    rows = pa.table({"order_id": [1], "sku": ["tea"]})
+    with pa.ipc.new_file(tmp_path / "o.arrow", rows.schema) as writer:
+        writer.write_table(rows)
+    good = (tmp_path / "o.arrow").read_bytes()
+    (tmp_path / "o.arrow").write_bytes(good.replace(b"sku", b"\xb4ku"))
+    with pytest.raises(SourceError, match=r"o\.arrow is not a complete Arrow file"):
+        read_baskets(tmp_path / "o.arrow")
+
+
 def test_what_looks_like_a_login_is_not_repeated() -> None:
     for source in ("postgresql;//u:secret@h/x", "postgresql//u:secret@h/x", "u:secret@h/x"):
         with pytest.raises(SourceError, match="must not contain a password") as caught:
             read_baskets(source)
         assert "secret" not in str(caught.value)
+        with pytest.raises(SourceError, match="orders must not contain a password") as refused:
+            import_orders("orders.csv", source)
+        assert "secret" not in str(refused.value)
         for option in ("catalog", "exclude_items", "rejects"):
             with pytest.raises(ParameterError, match="must be a file on this") as refused:
                 read_baskets("orders.csv", **{option: source})

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neatrec.errors import ResourceError, SourceError
+from neatrec.errors import InputError, ResourceError, SourceError
 from neatrec.memory import total_memory
 from neatrec.text import first_line, printable
 
@@ -74,21 +74,25 @@ class Database:
             except duckdb.OutOfMemoryException:
                 self._raise_limit()
                 return self._run(sql, parameters, as_arrow)
-        except duckdb.OutOfMemoryException as error:
-            free = shutil.disk_usage(self.folder).free >> 20
-            raise ResourceError(
-                f"{printable(self.source)} needs more than {memory_limits()[1] >> 20:,} MiB of "
-                f"memory and the {free:,} MiB free in {printable(self.folder.parent)}",
-                file=self.source,
-                hint=TMPDIR,
-            ) from error
         except (duckdb.Error, UnicodeDecodeError) as error:
-            file = table.shown if table else self.source
-            raise SourceError(
-                f"cannot read {printable(file)}: {plain_words(error)}",
-                file=file,
-                hint=NOT_ALIKE if table and table.csv else None,
-            ) from error
+            raise self._refused(error, table) from error
+
+    def _refused(self, error: Exception, table: InputTable | None) -> InputError:
+        """The error for an exception of DuckDB, by its class."""
+        import duckdb
+
+        free, room = shutil.disk_usage(self.folder).free >> 20, printable(self.folder.parent)
+        if isinstance(error, duckdb.OutOfMemoryException):
+            needed = f"more than {memory_limits()[1] >> 20:,} MiB of memory and the {free:,} MiB"
+            message = f"{printable(self.source)} needs {needed} free in {room}"
+            return ResourceError(message, file=self.source, hint=TMPDIR)
+        if isinstance(error, duckdb.IOException) and not free:
+            return ResourceError(f"the disk of {room} is full", file=self.source, hint=TMPDIR)
+        file = table.shown if table else self.source
+        copy = rf"{re.escape(str(self.folder))}/[\w.-]+"
+        words = re.sub(copy, lambda _: printable(file), plain_words(error))
+        hint = NOT_ALIKE if table and table.csv else None
+        return SourceError(f"cannot read {printable(file)}: {words}", file=file, hint=hint)
 
     def _run(self, sql: str, parameters: list[Any], as_arrow: bool) -> Any:
         if as_arrow:

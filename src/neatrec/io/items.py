@@ -200,14 +200,15 @@ def name_items(database: Database, tables: Sequence[InputTable], columns: Column
         "QUALIFY row_number() OVER (PARTITION BY name ORDER BY count(*) DESC, item) = 1"
     )
     empty = database.count("named_item WHERE item IS NULL AND name IS NOT NULL")
-    found = database.count("named_item SEMI JOIN item_of_name USING (name) WHERE item IS NULL")
+    shared = database.count("named_item SEMI JOIN item_of_name USING (name) WHERE item IS NULL")
     database.execute("DROP TABLE named_item")
     if empty:
         log.info(
-            "%s without %s: %s of them take the id of lines with the same name, others the name",
+            "%s without %s: %s take the id of lines with the same name, %s their own name",
             plural(empty, "line"),
             printable(columns.item),
-            f"{found:,}",
+            f"{shared:,}",
+            f"{empty - shared:,}",
         )
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
-from uuid import uuid4
 
 from neatrec.errors import SourceError, bad_file
 from neatrec.io.database import Database
 from neatrec.io.files import SourceFile
-from neatrec.io.tables import InputTable, literal, plain_path, quoted
+from neatrec.io.tables import InputTable, plain_path, quoted, spooled
 from neatrec.text import printable
 
 SCAN = "read_json(?, format = 'auto', compression = ?, sample_size = -1, maximum_depth = 1)"
@@ -43,10 +42,8 @@ def json_table(database: Database, file: SourceFile) -> InputTable | None:
         raise bad_file(file.shown, trouble, hint="`jq -c '.[]'` writes a list so.")
     values = zip(names, flags[::2], flags[1::2], strict=True)
     columns = ", ".join(_value(name, bool(nested), bool(whole)) for name, nested, whole in values)
-    target = database.folder / f"rows-{uuid4().hex}.parquet"
-    copied = f"COPY (SELECT {columns} FROM {SCAN}) TO {literal(target)} (FORMAT parquet)"
-    database.execute(copied, parameters, described)
-    return InputTable(file.shown, tuple(names), parquet=target)
+    texts = database.connection.sql(f"SELECT {columns} FROM {SCAN}", params=parameters)
+    return spooled(file.shown, texts.to_arrow_reader(), database.folder)[1]
 
 
 def _value(name: str, is_nested: bool, is_integer: bool) -> str:

@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from neatrec.atomic import exchange, remove, sync_file, sync_folder
 from neatrec.data.baskets import Baskets
 from neatrec.errors import SourceError, bad_file, writing
+from neatrec.io.addresses import holds_password, password_refused
 from neatrec.io.column_names import ATTRIBUTE, CATEGORY
 from neatrec.io.options import SourceOptions
 from neatrec.io.read import read_baskets
@@ -62,12 +63,14 @@ def import_orders(
     A basket id that the folder has already is an error that names it, unless `replace`: then the
     new basket takes the place of the old one.
     """
+    if holds_password(str(folder)):
+        raise password_refused("the folder of the orders")
     folder = Path(os.path.realpath(folder))
     if Path(os.path.realpath(source)) == folder:
         raise bad_file(source, "cannot be imported into itself")
     baskets = read_baskets(source, options)
     with writing("the orders into", folder, "It is as it was before."), _locked(folder):
-        _recover(folder)
+        folder.mkdir(exist_ok=True)
         parts = _parts(folder, baskets)
         shared = {part: ids for part in parts if len(ids := _shared(part, baskets))}
         if shared and not replace:
@@ -98,7 +101,11 @@ def _locked(folder: Path) -> Iterator[None]:
         except BlockingIOError as error:
             hint = "Run this one again when the other has ended."
             raise bad_file(folder, "is being written by another import", hint=hint) from error
-        yield
+        _recover(folder)
+        try:
+            yield
+        finally:
+            _recover(folder)
 
 
 def _writing(folder: Path) -> Path:
@@ -110,10 +117,9 @@ def _previous(folder: Path) -> Path:
 
 
 def _recover(folder: Path) -> None:
-    """Remove what a killed import left; an older folder that it had moved aside comes back."""
+    """Remove what a killed or failed import left; a folder that it had moved aside comes back."""
     if not folder.exists() and _previous(folder).exists():
         os.rename(_previous(folder), folder)
-    folder.mkdir(exist_ok=True)
     for left in (_writing(folder), _previous(folder), *folder.glob(".orders-*")):
         remove(left)
 

@@ -51,15 +51,6 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def literal(text: object) -> str:
-    """`text` as an SQL string, for statements that take no parameters.
-
-    >>> literal("it's")
-    "'it''s'"
-    """
-    return "'" + str(text).replace("'", "''") + "'"
-
-
 @dataclass(frozen=True)
 class SqlColumn:
     """A column of a table: its name in SQL and its DuckDB type."""
@@ -235,7 +226,7 @@ def _arrow_table(file: SourceFile, folder: Path) -> InputTable:
             opened = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
             rows = pa.RecordBatchReader.from_batches(opened.schema, _checked(file, opened))
             return spooled(file.shown, rows, folder)[1]
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:  # names that are not UTF-8 too
         raise _damaged(file, "Arrow", error) from error
 
 
