@@ -42,7 +42,7 @@ def test_options_say_what_is_wrong_with_them(wrong: dict[str, Any], message: str
 
 
 def test_columns_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ParameterError, match=r"`item` must be codes of the catalogue \(0 to 2\)"):
+    with pytest.raises(ParameterError, match=r"`item` must be 1 codes from 0 to 2, got array"):
         make([(0, 3)])
     with pytest.raises(ParameterError, match=r"`reverse` must be as long as `item` \(1\), got 2"):
         make([(0, 1)], reverse=np.zeros(2))

@@ -16,7 +16,6 @@ from neatrec.data.splits import (
     refuse_overlap,
     split_baskets,
     uniform_of_ids,
-    validation_folds,
 )
 from neatrec.errors import LeakError, ParameterError
 
@@ -76,32 +75,6 @@ def test_half_does_not_depend_on_the_other_baskets_or_their_order(
     shuffler.shuffle(shuffled)
     train = set(ids_of(half(baskets).train))
     assert train == set(ids_of(half(one_line_each(shuffled)).train))
-
-
-def test_validation_folds_of_a_half_go_by_id_modulo_four_both_ways() -> None:
-    train = half(one_line_each([str(i) for i in range(2000)])).train
-    first, second = validation_folds(train, "half")
-    assert all(int(i) % 4 == 0 for i in ids_of(first.train))
-    assert all(int(i) % 4 == 2 for i in ids_of(first.test))
-    assert ids_of(second.train) == ids_of(first.test)
-    assert ids_of(second.test) == ids_of(first.train)
-
-
-def test_a_split_remembers_how_its_validation_is_made() -> None:
-    baskets = one_line_each([str(i) for i in range(400)], times=list(range(400)))
-    for method, folds in (("half", 2), ("random", 2), ("time", 1)):
-        split = split_baskets(baskets, method)
-        parts = split.validation()
-        assert len(parts) == folds
-        for part in parts:
-            assert sorted(ids_of(part.train) + ids_of(part.test)) == sorted(ids_of(split.train))
-            refuse_overlap(part.train, part.test)
-
-
-def test_random_folds_are_not_the_random_split_again() -> None:
-    split = at_random(one_line_each([str(i) for i in range(2000)]), seed=3)
-    first, _ = split.validation()
-    assert 0.4 < len(first.train) / len(split.train) < 0.6
 
 
 def test_random_depends_on_the_seed_and_the_id_only() -> None:
@@ -166,8 +139,6 @@ def test_bad_splits_are_refused_with_a_sentence() -> None:
         match=r"`split` must be one of half, time, random, got 'halves'. Did you mean",
     ):
         split_baskets(baskets, "halves")
-    with pytest.raises(ParameterError, match="`split` must be one of"):
-        validation_folds(baskets, "thirds")
     with pytest.raises(ParameterError, match=r"`share` must be a number between 0 and 1, got 1.5"):
         at_random(baskets, share=1.5)
     with pytest.raises(ParameterError, match="`seed` must be a whole number of at least 0, got -1"):

@@ -96,7 +96,9 @@ def test_a_shopify_line_without_sku_is_the_product_of_its_name(
         baskets = read_baskets(write(tmp_path / "o.csv", SHOPIFY + rows))
     assert contents(baskets) == {"#1": ["MILK-1", "TEA-1"], "#2": ["Gift Wrap", "TEA-1"]}
     assert baskets.catalog.ids.to_pylist() == ["Gift Wrap", "MILK-1", "TEA-1"]
-    said = "2 lines without Lineitem sku: 1 take the id of lines with the same name, 1 their own name"
+    said = (
+        "2 lines without Lineitem sku: 1 take the id of lines with the same name, 1 their own name"
+    )
     assert said in caplog.text
 
 

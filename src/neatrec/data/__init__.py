@@ -1,1 +1,1 @@
-"""The frozen records that everything else passes around: catalogue, baskets, splits, random generators."""
+"""The frozen records that everything else passes around: catalogue, baskets, counts, splits."""

@@ -15,22 +15,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from neatrec.errors import BundleError, ParameterError, must_be_one_of
+from neatrec.errors import BundleError, ParameterError, must_be, must_be_one_of
 from neatrec.text import printable
 
 UNKNOWN = -1
-"""The category code of an item whose category is not known. Two unknown categories are never the same category."""
+"""The category code of an item without a category; no two of them share a category."""
+MALFORMED = (OSError, LookupError, TypeError, ValueError, AttributeError, RuntimeError)
+"""What reading a saved file raises that is damaged or foreign."""
 
 
 def string_array(values: Any) -> pa.LargeStringArray:
     """`values` as one contiguous Arrow large_string array."""
     if isinstance(values, pa.ChunkedArray):
-        values = values.cast(pa.large_string())
-        return (
-            pa.concat_arrays(values.chunks)
-            if values.num_chunks
-            else pa.array([], pa.large_string())
-        )
+        empty = pa.array([], pa.large_string())
+        return pa.concat_arrays([empty, *values.cast(pa.large_string()).chunks])
     if isinstance(values, pa.Array):
         return values if values.type == pa.large_string() else values.cast(pa.large_string())
     return pa.array(list(values), pa.large_string())
@@ -50,10 +48,26 @@ def as_integers(ids: pa.LargeStringArray) -> pa.Int64Array | None:
 
 
 def frozen(values: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """`values` as a contiguous array that nobody can write to; the memory is shared where the type is right."""
+    """`values` as a contiguous array that nobody can write to, without a copy where possible."""
     out = np.ascontiguousarray(values, dtype=dtype).view()
     out.flags.writeable = False
     return out
+
+
+def codes_in(
+    name: str, values: npt.ArrayLike, shape: tuple[int, ...], end: int, least: int = 0
+) -> npt.NDArray[np.int32]:
+    """`values` as frozen codes from `least` up to `end`, which is no code."""
+    codes = np.asarray(values)
+    is_whole = codes.size == 0 or codes.dtype.kind in "iu"
+    if (
+        not is_whole
+        or codes.shape != shape
+        or (codes.size and not least <= codes.min() <= codes.max() < end)
+    ):
+        size = " x ".join(f"{length:,}" for length in shape)
+        raise must_be(printable(name), f"{size} codes from {least} to {end - 1:,}", values)
+    return frozen(codes, np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +84,9 @@ class Catalog:
     category_names: tuple[tuple[str, ...], ...] = ()
     """For each level, the names of its codes."""
     variants: pa.LargeStringArray | None = None
-    """Ids that were folded into an item because they share its group; `variant_codes` says into which."""
+    """Ids that share the group of an item and count as it."""
     variant_codes: npt.NDArray[np.int32] | None = None
+    """Code of the item of each variant."""
     integer_ids: bool = False
     """Whether ids came as integers, and go out as such."""
 
@@ -84,37 +99,27 @@ class Catalog:
             keep(self, "names", string_array(self.names))
             if len(self.names) != len(self):
                 raise ParameterError(f"`names` must be {len(self):,} long, got {len(self.names):,}")
-        categories = np.zeros((len(self), 0)) if self.categories is None else self.categories
-        categories = frozen(categories, np.int32)
-        if categories.shape != (len(self), len(self.levels)) or len(self.category_names) != len(
-            self.levels
+        categories = np.zeros((len(self), 0), np.int32)
+        if self.categories is not None:
+            categories = np.asarray(self.categories)
+        shape = (len(self), len(self.levels))
+        if categories.shape != shape or len(self.category_names) != len(self.levels):
+            raise must_be("categories", "of the shape (items, levels)", categories.shape)
+        for level, column, names in zip(
+            self.levels, categories.T, self.category_names, strict=True
         ):
-            raise ParameterError(
-                f"`categories` must have the shape (items, levels), got {categories.shape}"
-            )
-        for level, names in enumerate(self.category_names):
-            codes = categories[:, level]
-            if len(codes) and (codes.min() < UNKNOWN or codes.max() >= len(names)):
-                raise ParameterError(
-                    f"`categories` of level {self.levels[level]!r} must be codes of its names"
-                )
+            codes_in(f"categories of {level}", column, (len(self),), len(names), UNKNOWN)
             if len(set(names)) != len(names):
-                raise ParameterError(
-                    f"`category_names` of level {self.levels[level]!r} must be unique"
-                )
-        keep(self, "categories", categories)
+                raise must_be("category_names", f"unique at level {level!r}", names)
+        keep(self, "categories", frozen(categories, np.int32))
         keep(self, "category_names", tuple(tuple(names) for names in self.category_names))
         if (self.variants is None) != (self.variant_codes is None):
             raise ParameterError("`variants` and `variant_codes` must be given together")
         if self.variants is not None and self.variant_codes is not None:
             keep(self, "variants", string_array(self.variants))
-            codes = frozen(self.variant_codes, np.int32)
-            if len(codes) != len(self.variants) or (
-                len(codes) and not 0 <= codes.min() <= codes.max() < len(self)
-            ):
-                raise ParameterError("`variant_codes` must give each variant the code of an item")
+            size = (len(self.variants),)
+            codes = codes_in("variant_codes", self.variant_codes, size, len(self))
             keep(self, "variant_codes", codes)
-
         if self.integer_ids and as_integers(self.ids) is None:
             raise ParameterError("`ids` must be integers where `integer_ids` is true")
 
@@ -157,6 +162,7 @@ class Catalog:
         return dict(zip(self.variants.to_pylist(), self.variant_codes.tolist(), strict=True))
 
     def id(self, code: int) -> str:
+        """The id of an item as text."""
         return str(self.ids[int(code)].as_py())
 
     @cached_property
@@ -174,7 +180,7 @@ class Catalog:
         return name if name else self.id(code)
 
     def category_of(self, level: str | None = None) -> npt.NDArray[np.int32]:
-        """Category codes at `level` (default: the deepest), shape (items,); all UNKNOWN without categories."""
+        """Category codes at `level` (None: the deepest), shape (items,); UNKNOWN without levels."""
         assert self.categories is not None
         if not self.levels:
             return np.full(len(self), UNKNOWN, dtype=np.int32)
@@ -194,7 +200,7 @@ class Catalog:
 
     @cached_property
     def _categories_called(self) -> dict[str, list[tuple[int, int]]]:
-        """Name without regard to capitals -> levels and codes of the categories that are called so."""
+        """Name in small letters -> levels and codes of the categories with this name."""
         found: dict[str, list[tuple[int, int]]] = {}
         for level, names in enumerate(self.category_names):
             for code, name in enumerate(names):
@@ -202,8 +208,10 @@ class Catalog:
         return found
 
     def category_steps(self, text: str) -> tuple[str, ...] | None:
-        """The one spelling of a category: its name at any level, or the steps of a path "a / b"; capitals do not
-        matter. None where there is no such category."""
+        """The steps of a category: its name at any level, or a path such as "a / b".
+
+        Capitals do not matter. None where there is no such category.
+        """
         folded = text.casefold()
         if folded in self._categories_called:
             return (folded,)
@@ -218,9 +226,8 @@ class Catalog:
         inside = np.ones(len(self), dtype=np.bool_)
         for step in steps:
             named = self._categories_called[step]
-            inside &= np.logical_or.reduce(
-                [self.categories[:, level] == code for level, code in named]
-            )
+            of_step = [self.categories[:, level] == code for level, code in named]
+            inside &= np.logical_or.reduce(of_step)
         return inside
 
     @cached_property
@@ -240,31 +247,27 @@ class Catalog:
         return digest.hexdigest()
 
     def save(self, path: str | Path) -> None:
-        """One Parquet file: code, id, name, a column for each category level, variants as a list."""
+        """Write one Parquet file: code, id, name, category levels, variants as a list."""
         assert self.categories is not None
         columns: dict[str, Any] = {
             "code": pa.array(np.arange(len(self), dtype=np.int32)),
             "id": self.public_ids,
         }
-        columns["name"] = (
-            pa.nulls(len(self), pa.large_string()) if self.names is None else self.names
-        )
-        for position, (level, names) in enumerate(
-            zip(self.levels, self.category_names, strict=True)
+        nameless = pa.nulls(len(self), pa.large_string())
+        columns["name"] = nameless if self.names is None else self.names
+        for level, codes, names in zip(
+            self.levels, self.categories.T, self.category_names, strict=True
         ):
-            codes = self.categories[:, position]
-            indices = pa.array(codes, mask=codes == UNKNOWN)
-            columns[f"category:{level}"] = pa.DictionaryArray.from_arrays(
-                indices, string_array(names)
-            )
+            known = pa.array(np.ascontiguousarray(codes), mask=codes == UNKNOWN)
+            coded = pa.DictionaryArray.from_arrays(known, string_array(names))
+            columns[f"category:{level}"] = coded
         columns["variants"] = self._variant_lists()
         metadata = {
             b"neatrec_levels": json.dumps(self.levels).encode(),
             b"neatrec_category_names": json.dumps(self.category_names).encode(),
         }
-        pq.write_table(
-            pa.table(columns).replace_schema_metadata(metadata), Path(path), compression="zstd"
-        )
+        table = pa.table(columns).replace_schema_metadata(metadata)
+        pq.write_table(table, Path(path), compression="zstd")
 
     def _variant_lists(self) -> pa.Array:
         lists: list[list[str] | None] = [None] * len(self)
@@ -277,66 +280,35 @@ class Catalog:
     def load(cls, path: str | Path) -> Catalog:
         """Read what `save` wrote; a damaged or foreign file is refused by name."""
         try:
-            table = pq.read_table(Path(path))
-            levels = json.loads(table.schema.metadata[b"neatrec_levels"])
-            names = json.loads(table.schema.metadata[b"neatrec_category_names"])
-        except (
-            OSError,
-            ValueError,
-            KeyError,
-            TypeError,
-            RecursionError,
-            pa.ArrowException,
-        ) as error:
-            raise BundleError(
-                f"cannot read a catalogue from {printable(path)}: {printable(error)}"
-            ) from error
-        try:
-            return _assembled(table, levels, names)
-        except (ParameterError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
-            reason = printable(error.args[0] if error.args else error)
-            raise BundleError(
-                f"{printable(path)} does not hold a catalogue: {reason}", file=str(path)
-            ) from error
+            return _catalog_of(pq.read_table(Path(path)))
+        except (*MALFORMED, ParameterError) as error:
+            message = f"cannot read a catalogue from {printable(path)}: {printable(error)}"
+            raise BundleError(message, file=str(path)) from error
 
 
-def _assembled(table: pa.Table, levels: Any, names: Any) -> Catalog:
-    """The catalogue of what was read; whatever is missing or of another type raises."""
-    if (
-        not _is_text(levels)
-        or not isinstance(names, list)
-        or not all(_is_text(level) for level in names)
-    ):
+def _catalog_of(table: pa.Table) -> Catalog:
+    """The catalogue in a table; whatever is missing or of another type raises."""
+    metadata = table.schema.metadata or {}
+    levels = json.loads(metadata[b"neatrec_levels"])
+    names = json.loads(metadata[b"neatrec_category_names"])
+    if not _is_text(levels) or not isinstance(names, list) or not all(map(_is_text, names)):
         raise ParameterError("its levels and their names must be lists of text")
-    if len(levels) != len(names):
-        raise ParameterError(f"it has {len(levels)} levels and names of {len(names)}")
-    for column in ("id", "name", "variants", *(f"category:{level}" for level in levels)):
-        if column not in table.column_names:
-            raise ParameterError(f"there is no column {printable(column)!r}")
     codes = np.full((len(table), len(levels)), UNKNOWN, dtype=np.int32)
-    for position, level in enumerate(levels):
-        lookup: dict[str | None, int] = {
-            None: UNKNOWN,
-            **{name: code for code, name in enumerate(names[position])},
-        }
+    for position, (level, of_level) in enumerate(zip(levels, names, strict=True)):
+        code = {None: UNKNOWN, **{name: code for code, name in enumerate(of_level)}}
         values = table[f"category:{level}"].cast(pa.large_string()).to_pylist()
-        strange = next((value for value in values if value not in lookup), None)
-        if strange is not None:
-            raise ParameterError(
-                f"{printable(strange)!r} is no category of level {printable(level)!r}"
-            )
-        codes[:, position] = [lookup[value] for value in values]
+        codes[:, position] = [code[value] for value in values]
     lists = table["variants"].cast(pa.large_list(pa.large_string())).to_pylist()
     variants = [(variant, code) for code, of_item in enumerate(lists) for variant in of_item or []]
-    all_null = table["name"].null_count == len(table) and len(table) > 0
+    is_nameless = table["name"].null_count == len(table) and len(table) > 0
     return Catalog(
         string_array(table["id"]),
-        None if all_null else string_array(table["name"]),
+        None if is_nameless else string_array(table["name"]),
         levels=tuple(levels),
         categories=codes,
-        category_names=tuple(tuple(level) for level in names),
-        variants=string_array([v for v, _ in variants]) if variants else None,
-        variant_codes=np.array([c for _, c in variants], dtype=np.int32) if variants else None,
+        category_names=tuple(map(tuple, names)),
+        variants=string_array([variant for variant, _ in variants]) if variants else None,
+        variant_codes=np.array([code for _, code in variants], np.int32) if variants else None,
         integer_ids=pa.types.is_integer(table["id"].type),
     )
 
@@ -346,8 +318,9 @@ def _is_text(values: Any) -> bool:
 
 
 def of_categories(category: npt.NDArray[np.int32], wanted: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Which items are of one of the categories `wanted`; never those of an unknown one. `np.isin` takes ten times as
-    long.
+    """Which items are of one of the categories `wanted`, never those without a category.
+
+    `np.isin` takes ten times as long.
 
     >>> of_categories(np.array([0, 2, UNKNOWN], dtype=np.int32), [2, UNKNOWN]).tolist()
     [False, True, False]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.data.catalog import UNKNOWN, Catalog, frozen
+from neatrec.data.catalog import UNKNOWN, Catalog, codes_in, frozen
 from neatrec.errors import ParameterError, must_be, must_be_one_of, require_whole
 
 MAX_BASKET_PAIRS = 200_000_000
@@ -64,9 +64,9 @@ class CountOptions:
     """
 
     window: int | None = None
-    """None: all pairs of a basket; w: positions at most w apart, before same-category pairs are dropped."""
+    """w: only positions at most w apart, counted before same-category pairs are dropped."""
     directed: bool = True
-    """(query, item): query was added before item; needs baskets in cart order."""
+    """The query was added before the item; needs baskets in cart order."""
     min_basket: int = 2
     """Baskets with fewer lines are left out, counted before any other filter."""
     category_level: str | None = DEEPEST
@@ -106,7 +106,7 @@ class CountOptions:
             )
 
     def category_of(self, catalog: Catalog) -> Int32:
-        """The category code of each item at this level; all UNKNOWN where same-category pairs are kept."""
+        """The category code of each item; all UNKNOWN where same-category pairs are kept."""
         if self.category_level is None:
             return np.full(len(catalog), UNKNOWN, dtype=np.int32)
         return catalog.category_of(None if self.category_level == DEEPEST else self.category_level)
@@ -127,7 +127,7 @@ class Margins:
     baskets: int
     """Baskets counted."""
     category: Int32
-    """The category codes used for removal, shape (items,); all UNKNOWN where same-category pairs are kept."""
+    """Category codes of the removal, shape (items,); UNKNOWN where all pairs are kept."""
 
     @classmethod
     def of(
@@ -166,8 +166,11 @@ class Counts:
     """Where the pairs of each query start, shape (items + 1,)."""
     item: Int32
     columns: Mapping[str, Column]
-    """By name, each as long as `item`: count; reverse (directed: the count of (item, query)); customers (distinct, where
-    users are known); forward (undirected: baskets in which the query came first); and whatever was added."""
+    """By name, each as long as `item`.
+
+    count; reverse (directed: the count of (item, query)); customers (distinct, where users are
+    known); forward (undirected: baskets in which the query came first); and whatever was added.
+    """
     mirrored: bool = False
     """Whether (q, v) and (v, q) both stand here with the sum of both directions."""
 
@@ -191,21 +194,15 @@ class Counts:
     def __post_init__(self) -> None:
         keep = object.__setattr__
         keep(self, "start", frozen(self.start, np.int64))
-        keep(self, "item", frozen(self.item, np.int32))
+        keep(self, "item", codes_in("item", self.item, self.item.shape, len(self.catalog)))
         found = {name: frozen(values, values.dtype) for name, values in self.columns.items()}
         keep(self, "columns", found)
         for name, values in found.items():
             if len(values) != len(self.item):
-                raise ParameterError(
-                    f"`{name}` must be as long as `item` ({len(self.item):,}), got {len(values):,}"
-                )
+                raise must_be(name, f"as long as `item` ({len(self.item):,})", len(values))
         items = len(self.catalog)
         if len(self.start) != items + 1 or len(self.margins.first) != items:
-            raise ParameterError(
-                f"`start` and `margins` must cover the {items:,} items of the catalogue"
-            )
-        if len(self.item) and (self.item.min() < 0 or self.item.max() >= items):
-            raise ParameterError(f"`item` must be codes of the catalogue (0 to {items - 1:,})")
+            raise ParameterError(f"`start` and `margins` must cover the {items:,} items")
 
     def __len__(self) -> int:
         return len(self.item)
@@ -247,7 +244,7 @@ class Counts:
         return PairArrays(self.start, self.item, self.count)
 
     def find(self, queries: npt.ArrayLike, items: npt.ArrayLike) -> Int64:
-        """Where aligned pairs stand, -1 where they do not; undirected pairs are found in either order."""
+        """Positions of aligned pairs, -1 where absent; undirected pairs in either order."""
         from neatrec.data.pair_search import find_pairs
 
         one, other = np.asarray(queries, dtype=np.int32), np.asarray(items, dtype=np.int32)
@@ -281,9 +278,10 @@ class Counts:
         return csr_matrix((self.column(name), self.item, self.start), shape=(size, size))
 
     def symmetric(self) -> Counts:
-        """Both (q, v) and (v, q) with the sum of both directions; margins are the row sums, N the sum of those.
+        """Both (q, v) and (v, q) with the sum of both directions.
 
-        Distinct customers are known again only for undirected counts: one customer may have bought both ways.
+        Margins are the row sums, N their sum. Only undirected counts keep distinct customers: one
+        customer may have bought both ways.
         """
         if self.mirrored:
             return self
@@ -311,7 +309,7 @@ class Counts:
         )
 
     def _both_ways(self) -> tuple[Any, Int64]:
-        """A matrix with (q, v) and (v, q) of every pair, and for each of its entries one of those pairs."""
+        """A matrix with (q, v) and (v, q) of every pair, and the pair of each of its entries."""
         from scipy.sparse import csr_matrix
 
         size, number = len(self.catalog), np.arange(1, len(self) + 1)

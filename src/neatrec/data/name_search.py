@@ -1,4 +1,4 @@
-"""Search by name that forgives typos: byte trigrams, looked up in a table, then compared by similarity."""
+"""Search by name that forgives typos: by byte trigrams, then by similarity."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ COMPARED = 120
 NEAR = 0.55
 """How similar a name must be to be found, 0 to 1."""
 EXACT = 1.3
-"""The similarity of a name that has a word for each of the words; more where they stand together."""
+"""The similarity of a name with all the words; it is more where they stand together."""
 LONGEST = 120
 """Bytes of a name that are looked at."""
 BUCKETS = 1 << 18
 
 
 class NameSearch:
-    """Finds items by what people type: whole words, beginnings of words, or something close to the name."""
+    """Finds items by whole words, beginnings of words, or something close to the name."""
 
     def __init__(self, names: Sequence[str], popularity: npt.NDArray[np.int64]) -> None:
         self.names = [folded(name) for name in names]
@@ -40,11 +40,11 @@ class NameSearch:
         self.size = np.maximum(np.bincount(self.owners, minlength=len(names)), 1)
 
     def find(self, text: str, count: int) -> list[int]:
-        """Codes of the items whose name fits `text` best, the best first; among equals the best seller."""
+        """Codes of the items whose name fits `text`, best first, best sellers first in ties."""
         return [code for code, _ in self.hits(text, count)]
 
     def hits(self, text: str, count: int) -> list[tuple[int, bool]]:
-        """The same, and of each whether the words stand in its name; those that are only similar come last."""
+        """The same, each with whether its name holds the words; those only similar come last."""
         words = folded(text)
         if not words:
             return []
@@ -97,9 +97,8 @@ class NameSearch:
         parts, typed = name.split(), words.split()
         if all(any(part.startswith(word) for part in parts) for word in typed):
             return EXACT
-        by_word = sum(
-            max((ratio(word, part) for part in parts), default=0.0) for word in typed
-        ) / len(typed)
+        nearest = [max((ratio(word, part) for part in parts), default=0.0) for word in typed]
+        by_word = sum(nearest) / len(typed)
         return max(ratio(words, name), 0.95 * by_word if by_word > 70 else 0.0) / 100
 
 
@@ -114,15 +113,13 @@ def spelled(text: str) -> str:
 
 
 def _trigrams_of(names: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """Every trigram of three bytes of every name as a bucket, ascending, and the name it is from; both (trigrams,)."""
+    """The bucket of every trigram of bytes, ascending, and the name it is from, (trigrams,)."""
     texts = [f" {name} ".encode("utf-8", "replace") for name in names]
     length = np.fromiter((len(text) for text in texts), dtype=np.int64, count=len(texts))
     owner = np.repeat(np.arange(len(texts)), length)
     inside = owner[:-2] == owner[2:]
-    key = np.sort(
-        _buckets(np.frombuffer(b"".join(texts), dtype=np.uint8))[inside] * len(texts)
-        + owner[:-2][inside]
-    )
+    buckets = _buckets(np.frombuffer(b"".join(texts), dtype=np.uint8))
+    key = np.sort(buckets[inside] * len(texts) + owner[:-2][inside])
     key = key[np.diff(key, prepend=-1) > 0]  # a trigram that a name has twice counts once
     return key // len(texts), (key % len(texts)).astype(np.int32)
 

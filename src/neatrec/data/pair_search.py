@@ -9,9 +9,9 @@ from neatrec.compiled import compiled
 
 @compiled
 def find_pairs(start, item, rows, items):  # type: ignore[no-untyped-def]
-    """Where each pair (rows[n], items[n]) stands in `item`, -1 where it does not; items of a row ascend.
+    """The position of each pair (rows[n], items[n]) in `item`, -1 where it is absent.
 
-    The items of row r are item[start[r]:start[r + 1]].
+    The items of row r are item[start[r]:start[r + 1]], ascending.
     """
     out = np.full(len(rows), -1, np.int64)
     for n in range(len(rows)):

@@ -1,7 +1,6 @@
 """Baskets split into training and test baskets; the guard that keeps the two apart.
 
-Whether a basket trains or tests depends on its own id (or time) and on nothing else: not on row order, not on which
-other baskets are there.
+Whether a basket trains or tests depends on its own id or time only, not on the other baskets.
 """
 
 from __future__ import annotations
@@ -43,10 +42,6 @@ class Split:
                     hint="Choose another split, share or cut.",
                 )
 
-    def validation(self) -> tuple[Split, ...]:
-        """The training baskets split once more, the way they were split: for choosing settings."""
-        return validation_folds(self.train, self.method, **self.options)
-
 
 def split_baskets(baskets: Baskets, method: str = "half", **options: Any) -> Split:
     """Split the baskets into a training and a test side.
@@ -73,14 +68,14 @@ def split_baskets(baskets: Baskets, method: str = "half", **options: Any) -> Spl
 
 
 def half(baskets: Baskets) -> Split:
-    """Even basket ids train, odd ones test; an id that is no whole number goes by the parity of its hash."""
+    """Even basket ids train, odd ones test; ids that are no integers go by the parity of a hash."""
     return _parted(baskets, _bit(baskets.ids, 0) == 0, "half")
 
 
 def by_time(
     baskets: Baskets, *, cut: datetime | date | str | int | None = None, share: float | None = None
 ) -> Split:
-    """What was bought before `cut` trains, the rest tests. Without a cut: the earliest `share` of the baskets (0.8).
+    """Baskets before `cut` train, the others test; without a cut the earliest `share` (0.8) trains.
 
     Baskets of one moment stay together, so a share is met as nearly as the times allow.
     """
@@ -104,26 +99,8 @@ def at_random(baskets: Baskets, *, share: float = 0.5, seed: int = 0) -> Split:
     return _parted(baskets, draws < _share(share), "random", share=float(share), seed=int(seed))
 
 
-def validation_folds(baskets: Baskets, method: str = "half", **options: Any) -> tuple[Split, ...]:
-    """Training baskets split for choosing settings. `half` and `random`: two halves, both ways; `time`: the last fifth.
-
-    `half` goes by the next binary digit of the id: of the even ids, `id % 4 == 0` against `id % 4 == 2`.
-    """
-    if method not in METHODS:
-        raise must_be_one_of("split", METHODS, method)
-    if method == "time":
-        return (by_time(baskets, share=0.8),)
-    if method == "half":
-        first = validation_mask(baskets.ids)
-    else:
-        first = uniform_of_ids(baskets.ids, f"validation-{int(options.get('seed', 0))}") < 0.5
-    return tuple(
-        _parted(baskets, mask, method, fold=fold) for fold, mask in enumerate((first, ~first))
-    )
-
-
 def validation_mask(ids: pa.LargeStringArray) -> Mask:
-    """Which baskets belong to the first of the two halves inside a training half, shape (baskets,)."""
+    """Which baskets belong to the first half of a training half, shape (baskets,)."""
     first: Mask = _bit(ids, 1) == 0
     return first
 
@@ -132,19 +109,20 @@ def refuse_overlap(train: Baskets, test: Baskets) -> None:
     """Raise `LeakError` when a basket id is on both sides: test baskets must not be trained on."""
     both = test.ids.filter(pc.is_in(test.ids, train.ids))
     if len(both):
+        one = f"{printable(both[0].as_py())!r} for one"
         raise LeakError(
-            f"training and evaluation share {plural(len(both), 'basket')}, {printable(both[0].as_py())!r} for one",
+            f"training and evaluation share {plural(len(both), 'basket')}, {one}",
             hint="Split the baskets, and train on one part only.",
         )
 
 
 def uniform_of_ids(ids: pa.LargeStringArray, salt: str) -> npt.NDArray[np.float64]:
-    """A number in [0, 1) for each id, the same wherever and whenever it is computed, shape (ids,)."""
+    """A number in [0, 1) for each id, the same on every machine, shape (ids,)."""
     return _hashes(ids, salt) / 2.0**64
 
 
 def moment_of_share(times: npt.NDArray[np.int64], share: float) -> int:
-    """The time that has nearest to `share` of all times before it; some time has to come before it."""
+    """The time, not the first, with nearest to `share` of all times before it."""
     moments, first = np.unique(np.sort(times), return_index=True)
     if len(moments) < 2:
         raise ParameterError("a split by time needs baskets of at least two moments")
@@ -163,7 +141,7 @@ def _hashes(ids: pa.LargeStringArray, salt: str) -> npt.NDArray[np.uint64]:
 
 
 def _bit(ids: pa.LargeStringArray, bit: int) -> npt.NDArray[np.int64]:
-    """Binary digit 0 or 1 of each id that is a whole number, of its hash for each other one, shape (ids,)."""
+    """Binary digit 0 or 1 of each id that is an integer, else of its hash, shape (ids,)."""
     whole = pc.match_substring_regex(ids, "^-?[0-9]+$").to_numpy(zero_copy_only=False)
     out = np.empty(len(ids), dtype=np.int64)
     # two decimal digits are enough: 100 divides by 4

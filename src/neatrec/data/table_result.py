@@ -1,4 +1,4 @@
-"""`TableResult`: a result made of rows is a data frame on demand, and an HTML table in a notebook."""
+"""`TableResult`: rows as a data frame on demand, and as an HTML table in a notebook."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHOWN_ROWS = 20
 
 
 class TableResult:
-    """What has rows: whoever inherits it gives them by `to_arrow`."""
+    """A result with rows, which its `to_arrow` returns."""
 
     def to_arrow(self) -> pa.Table:
         """All rows."""
@@ -61,11 +61,10 @@ class TableResult:
     def _repr_html_(self) -> str:
         caption, rows = self._shown()
         names, *body = ([html.escape(cell) for cell in row] for row in rows)
+        head = "".join(f"<th>{name}</th>" for name in names)
         lines = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in body)
-        return (
-            f"<table><caption>{html.escape(caption)}</caption><thead><tr>"
-            f"{''.join(f'<th>{name}</th>' for name in names)}</tr></thead><tbody>{lines}</tbody></table>"
-        )
+        table = f"<thead><tr>{head}</tr></thead><tbody>{lines}</tbody>"
+        return f"<table><caption>{html.escape(caption)}</caption>{table}</table>"
 
 
 class ResultTable(TableResult):
@@ -79,6 +78,7 @@ class ResultTable(TableResult):
         return int(self.table.num_rows)
 
     def to_arrow(self) -> pa.Table:
+        """All rows and columns."""
         return self.table
 
     def _head(self) -> tuple[pa.Table, int]:
