@@ -138,6 +138,7 @@ def refuses(
     return BadFile(name, writer(content), "refuses", match, {**given, **options})
 
 
+# fmt: off
 NOTHING_IN_IT = [
     refuses("empty file", "", "is empty"),
     refuses("only blank lines", "\n\n\n", "is empty"),
@@ -160,64 +161,41 @@ NOTHING_IN_IT = [
     refuses("empty gzip", csv(gzip.compress(b""), "orders.csv.gz"), "is empty"),
     refuses("empty folder", lambda folder: str(folder), "holds no CSV"),
     refuses("folder of other files", files("shop", shop__readme_DOT_txt="hello"), "holds no CSV"),
-    refuses(
-        "folder of empty files", files("shop", shop__a_DOT_csv="", shop__b_DOT_csv=""), "is empty"
-    ),
+    refuses("folder of empty files", files("shop", shop__a_DOT_csv="", shop__b_DOT_csv=""),
+        "is empty"),
     reads("an empty part among parts", files("shop", shop__a_DOT_csv="", shop__b_DOT_csv=GOOD)),
-    refuses(
-        "all ids missing",
-        HEADER + ",tea,1\n,milk,2\n",
-        "no basket lines are left.*2 no basket or item id",
-    ),
+    refuses("all ids missing", HEADER + ",tea,1\n,milk,2\n",
+        "no basket lines are left.*2 no basket or item id"),
 ]
 
 NO_SUCH_FILE = [
     refuses("missing file", missing("orders.csv"), "no file or folder .*orders.csv"),
-    refuses(
-        "missing file with a near name",
-        files("ordres.csv", orders_DOT_csv=GOOD),
-        "Did you mean .*orders.csv",
-    ),
+    refuses("missing file with a near name", files("ordres.csv", orders_DOT_csv=GOOD),
+        "Did you mean .*orders.csv"),
     refuses("glob without a match", missing("*.csv"), "no file matches"),
     refuses("unreadable file", endless_link, "cannot read|no file or folder"),
-    refuses(
-        "path with a NUL", lambda folder: str(folder / "a\0b.csv"), "no file or folder|not a path"
-    ),
+    refuses("path with a NUL", lambda folder: str(folder / "a\0b.csv"),
+        "no file or folder|not a path"),
     refuses("a device", lambda folder: "/dev/null", "not a regular file"),
     refuses("missing catalogue", GOOD, "no file or folder", catalog="@absent.csv"),
     refuses("missing list of items to leave out", GOOD, "cannot read", exclude_items="@absent.txt"),
 ]
 
 WRONG_KIND = [
-    refuses(
-        "a parquet that is none",
-        csv(GOOD, "orders.parquet"),
-        "called Parquet but does not begin like one",
-    ),
+    refuses("a parquet that is none", csv(GOOD, "orders.parquet"),
+        "called Parquet but does not begin like one"),
     refuses("a cut-off parquet", cut_parquet, "not a complete Parquet", given=PAIR),
     refuses("a parquet with a broken page", parquet_with_broken_page, "cannot read", given=PAIR),
     refuses("a parquet of two letters", csv(b"PAR1", "orders.parquet"), "not a complete Parquet"),
-    refuses(
-        "an Excel workbook",
-        csv(b"PK\x03\x04" + bytes(100), "orders.csv"),
-        "Excel workbook: save it as CSV",
-    ),
+    refuses("an Excel workbook", csv(b"PK\x03\x04" + bytes(100), "orders.csv"),
+        "Excel workbook: save it as CSV"),
     refuses("a zstd file", b"\x28\xb5\x2f\xfd" + bytes(100), "zstd"),
-    refuses(
-        "random bytes",
-        bytes(range(256)) * 40,
-        "NUL bytes|not UTF-8|no column|no header|readable header",
-    ),
-    refuses(
-        "a cut-off gzip",
-        csv(big_gzip(cut=True, flip=False), "orders.csv.gz"),
-        "damaged or cut-off gzip",
-    ),
-    refuses(
-        "a damaged gzip",
-        csv(big_gzip(cut=False, flip=True), "orders.csv.gz"),
-        "damaged or cut-off gzip",
-    ),
+    refuses("random bytes", bytes(range(256)) * 40,
+        "NUL bytes|not UTF-8|no column|no header|readable header"),
+    refuses("a cut-off gzip", csv(big_gzip(cut=True, flip=False), "orders.csv.gz"),
+        "damaged or cut-off gzip"),
+    refuses("a damaged gzip", csv(big_gzip(cut=False, flip=True), "orders.csv.gz"),
+        "damaged or cut-off gzip"),
     reads("a gzip that is called csv", csv(gzip.compress(GOOD.encode()), "orders.csv")),
     reads("a csv with another ending", csv(GOOD, "orders.txt")),
     reads(
@@ -226,12 +204,9 @@ WRONG_KIND = [
             {"order_id": [1, 1, 2], "sku": ["tea", "milk", "tea"], "pos": [1, 2, 1]}, "orders.dat"
         ),
     ),
-    refuses(
-        "instacart without its products",
+    refuses("instacart without its products",
         lambda folder: str(Path(csv(GOOD, "order_products__train.csv")(folder)).parent),
-        "looks like the Instacart tables but has no orders, no products",
-        given={},
-    ),
+        "looks like the Instacart tables but has no orders, no products", given={}),
     refuses(
         "instacart without its orders",
         files(
@@ -245,32 +220,20 @@ WRONG_KIND = [
 ]
 
 COLUMNS = [
-    refuses(
-        "missing column",
-        GOOD,
+    refuses("missing column", GOOD,
         r"no column 'ordr_id' for basket; its columns are: order_id, sku, pos.*--basket order_id",
-        basket="ordr_id",
-    ),
-    refuses(
-        "missing item column", GOOD, "no column 'article' for item.*--item sku", item="article"
-    ),
+        basket="ordr_id"),
+    refuses("missing item column", GOOD, "no column 'article' for item.*--item sku",
+        item="article"),
     refuses("missing user column", GOOD, "no column 'client' for user", user="client"),
     refuses("missing attribute", GOOD, "no column 'store' for attribute", attributes=("store",)),
     refuses("missing category", GOOD, "no column 'aisle' for category", category=("aisle",)),
-    refuses(
-        "names that say nothing",
-        "a,b\n1,2\n",
-        "no column known to be the basket; its columns are: a, b",
-        given={},
-    ),
+    refuses("names that say nothing", "a,b\n1,2\n",
+        "no column known to be the basket; its columns are: a, b", given={}),
     refuses("no header", ROWS, "no column 'order_id'"),
     refuses("no header, nothing said", ROWS, "no column known to be the basket", given={}),
-    reads(
-        "names that are usual",
-        "Order ID,SKU\n1,tea\n1,milk\n2,tea\n",
-        "{'1': ['milk', 'tea'], '2': ['tea']}",
-        given={},
-    ),
+    reads("names that are usual", "Order ID,SKU\n1,tea\n1,milk\n2,tea\n",
+        "{'1': ['milk', 'tea'], '2': ['tea']}", given={}),
     refuses("a column twice", "order_id,sku,sku,pos\n1,tea,a,1\n", "column 'sku': occurs 2 times"),
     reads("another column twice", "order_id,sku,pos,x,x\n1,tea,1,,\n1,milk,2,,\n2,tea,1,,\n"),
     reads(
@@ -283,11 +246,8 @@ COLUMNS = [
         },
     ),
     reads("names with spaces around", "order_id, sku, pos\n1,tea,1\n1,milk,2\n2,tea,1\n"),
-    reads(
-        "a name that is SQL",
-        GOOD.replace("sku", '"sku""; DROP TABLE line; --"'),
-        item='sku"; DROP TABLE line; --',
-    ),
+    reads("a name that is SQL", GOOD.replace("sku", '"sku""; DROP TABLE line; --"'),
+        item='sku"; DROP TABLE line; --'),
     reads(
         "a parquet name that is SQL",
         {
@@ -297,17 +257,11 @@ COLUMNS = [
         },
         item='sku"; DROP TABLE line; --',
     ),
-    refuses(
-        "lists in a column",
-        {"order_id": [1, 2], "sku": [["tea", "milk"], ["tea"]]},
-        "cannot be read as item",
-        given=PAIR,
-    ),
-    refuses(
-        "mixed schemas",
+    refuses("lists in a column", {"order_id": [1, 2], "sku": [["tea", "milk"], ["tea"]]},
+        "cannot be read as item", given=PAIR),
+    refuses("mixed schemas",
         files("shop", shop__a_DOT_csv=GOOD, shop__b_DOT_csv="order,sku,pos\n3,tea,1\n"),
-        "b.csv has no column 'order_id'.*a.csv has it",
-    ),
+        "b.csv has no column 'order_id'.*a.csv has it"),
     reads(
         "columns in another order",
         files(
@@ -326,11 +280,8 @@ TEXT = [
     reads("an unusual delimiter that is said", GOOD.replace(",", "~"), delimiter="~"),
     reads("Windows line ends", GOOD.replace("\n", "\r\n")),
     reads("old Mac line ends", GOOD.replace("\n", "\r")),
-    refuses(
-        "mixed line ends",
-        HEADER + "1,tea,1\r\n1,milk,2\n2,tea,1\r\n",
-        "cannot read .*orders.csv: .*All lines must end alike",
-    ),
+    refuses("mixed line ends", HEADER + "1,tea,1\r\n1,milk,2\n2,tea,1\r\n",
+        "cannot read .*orders.csv: .*All lines must end alike"),
     reads("no last line end", GOOD.rstrip()),
     reads("blank lines", "\n" + HEADER + "1,tea,1\n\n1,milk,2\n\n2,tea,1\n\n"),
     reads("UTF-8 with a mark", b"\xef\xbb\xbf" + GOOD.encode()),
@@ -338,132 +289,69 @@ TEXT = [
     reads("UTF-16 with a mark", text_frame("utf-16-le", b"\xff\xfe"), FRENCH),
     reads("UTF-16 the other way round", text_frame("utf-16-be", b"\xfe\xff"), FRENCH),
     refuses("UTF-16 without a mark", text_frame("utf-16-le"), "NUL bytes.*Export it again"),
-    reads(
-        "UTF-16, packed",
-        csv(gzip.compress(text_frame("utf-16-le", b"\xff\xfe")), "orders.csv.gz"),
-        FRENCH,
-    ),
+    reads("UTF-16, packed",
+        csv(gzip.compress(text_frame("utf-16-le", b"\xff\xfe")), "orders.csv.gz"), FRENCH),
     reads("Latin-1", text_frame("latin-1"), FRENCH),
-    reads(
-        "Windows-1252 in the header",
-        "order_id,sku,pos,Prénom €\n1,tea,1,x\n1,milk,2,\n2,tea,1,\n".encode("windows-1252"),
-    ),
-    refuses(
-        "UTF-8 and Latin-1 in one file",
-        text_frame("utf-8") + "3,thé,1\n".encode("latin-1"),
-        "line 5: is not UTF-8, and other lines are.*--encoding windows-1252",
-    ),
+    reads("Windows-1252 in the header",
+        "order_id,sku,pos,Prénom €\n1,tea,1,x\n1,milk,2,\n2,tea,1,\n".encode("windows-1252")),
+    refuses("UTF-8 and Latin-1 in one file", text_frame("utf-8") + "3,thé,1\n".encode("latin-1"),
+        "line 5: is not UTF-8, and other lines are.*--encoding windows-1252"),
     reads("Latin-1 that is said", text_frame("latin-1"), FRENCH, encoding="latin-1"),
-    refuses(
-        "an encoding that is said wrongly",
-        text_frame("latin-1"),
-        "is not utf-16|NUL|no column",
-        encoding="utf-16",
-    ),
+    refuses("an encoding that is said wrongly", text_frame("latin-1"),
+        "is not utf-16|NUL|no column", encoding="utf-16"),
     refuses("cut-off UTF-16", text_frame("utf-16-le", b"\xff\xfe")[:-1], "is not utf-16"),
     refuses("NUL in an item", HEADER + "1,tea,1\n1,mi\0lk,2\n", "line 3, column 'sku'.*NUL"),
     refuses("NUL in a basket", HEADER + "1,tea,1\n\0,milk,2\n", "line 3, column 'order_id'.*NUL"),
 ]
 
 RECORDS = [
-    refuses(
-        "too few fields", HEADER + "1,tea,1\n1,milk\n2,tea,1\n", "line 3: the line has fewer fields"
-    ),
-    refuses(
-        "too many fields",
-        HEADER + "1,tea,1\n1,milk,2,3\n2,tea,1\n",
-        "line 3: the line has more fields",
-    ),
-    refuses(
-        "a comma for the decimal point",
-        "order_id,sku,pos\n1,tea,1,5\n",
-        "line 2: the line has more fields",
-    ),
-    refuses(
-        "a quote that never closes",
-        HEADER + '1,tea,1\n1,"milk,2\n2,tea,1\n',
-        "line 3: a quote is opened and not closed",
-    ),
-    refuses(
-        "a quote that never closes, bad rows allowed",
-        HEADER + '1,tea,1\n1,"milk,2\n2,tea,1\n',
-        "line 3: a quote is opened and not closed",
-        max_bad_rows=100,
-    ),
-    refuses(
-        "a quote that never closes in the header",
-        'order_id,"sku,pos\n1,tea,1\n',
-        "header of more than one line|no column|no header|readable header",
-    ),
+    refuses("too few fields", HEADER + "1,tea,1\n1,milk\n2,tea,1\n",
+        "line 3: the line has fewer fields"),
+    refuses("too many fields", HEADER + "1,tea,1\n1,milk,2,3\n2,tea,1\n",
+        "line 3: the line has more fields"),
+    refuses("a comma for the decimal point", "order_id,sku,pos\n1,tea,1,5\n",
+        "line 2: the line has more fields"),
+    refuses("a quote that never closes", HEADER + '1,tea,1\n1,"milk,2\n2,tea,1\n',
+        "line 3: a quote is opened and not closed"),
+    refuses("a quote that never closes, bad rows allowed", HEADER + '1,tea,1\n1,"milk,2\n2,tea,1\n',
+        "line 3: a quote is opened and not closed", max_bad_rows=100),
+    refuses("a quote that never closes in the header", 'order_id,"sku,pos\n1,tea,1\n',
+        "header of more than one line|no column|no header|readable header"),
     refuses("text after a quote", HEADER + '1,"tea"x,1\n', "line 2: a quote is opened"),
-    reads(
-        "a quote inside",
-        HEADER + '1,5" nail,1\n1,"12"" board",2\n',
-        "{'1': ['5\" nail', '12\" board']}",
-    ),
-    refuses(
-        "quotes escaped with a backslash",
-        HEADER + '1,"a \\"good\\" tea",1\n1,milk,2\n',
-        "line 2: a quote is opened and not closed, or text follows a closing quote",
-    ),
-    reads(
-        "line ends and commas in a field",
-        'order_id,sku,pos,note\n1,tea,1,"green\nand loose, ""fine"""\n1,milk,2,\n2,tea,1,\n',
-    ),
-    refuses(
-        "a line end in an id",
-        HEADER + '1,"tea,1\n1,milk"",2\n2,tea"",1\n3,salt",1\n4,tea,1\n',
+    reads("a quote inside", HEADER + '1,5" nail,1\n1,"12"" board",2\n',
+        "{'1': ['5\" nail', '12\" board']}"),
+    refuses("quotes escaped with a backslash", HEADER + '1,"a \\"good\\" tea",1\n1,milk,2\n',
+        "line 2: a quote is opened and not closed, or text follows a closing quote"),
+    reads("line ends and commas in a field",
+        'order_id,sku,pos,note\n1,tea,1,"green\nand loose, ""fine"""\n1,milk,2,\n2,tea,1,\n'),
+    refuses("a line end in an id", HEADER + '1,"tea,1\n1,milk"",2\n2,tea"",1\n3,salt",1\n4,tea,1\n',
         "line 2, column 'sku': must stand on one line: a quote may be opened and not closed",
-        max_bad_rows=100,
-    ),
-    reads(
-        "a field of 3 MB",
-        "order_id,sku,pos,note\n1,tea,1," + "x" * 3_000_000 + "\n1,milk,2,\n2,tea,1,\n",
-    ),
+        max_bad_rows=100),
+    reads("a field of 3 MB",
+        "order_id,sku,pos,note\n1,tea,1," + "x" * 3_000_000 + "\n1,milk,2,\n2,tea,1,\n"),
     reads("ids of 10 kB", HEADER + f"1,{'t' * 10_000},1\n", repr({"1": ["t" * 10_000]})),
-    refuses(
-        "a bad line after a field of 3 MB",
+    refuses("a bad line after a field of 3 MB",
         "order_id,sku,pos,note\n1,tea,1," + "x" * 3_000_000 + "\n1,milk,two,\n",
-        "line 3, column 'pos'",
-    ),
-    refuses(
-        "a bad value after line ends in a field",
+        "line 3, column 'pos'"),
+    refuses("a bad value after line ends in a field",
         'order_id,sku,note,pos\n1,tea,"green\n\n or black",1\n1,milk,,two\n',
-        "line 5, column 'pos'.*'two'",
-    ),
+        "line 5, column 'pos'.*'two'"),
 ]
 
 VALUES = [
-    refuses(
-        "text for a position",
-        HEADER + "1,tea,1\n1,milk,second\n",
-        "line 3, column 'pos': must be a number, got 'second'",
-    ),
-    refuses(
-        "a negative position",
-        HEADER + "1,tea,1\n1,milk,-2\n",
-        "line 3, column 'pos': must be a number from 0",
-    ),
-    refuses(
-        "NaN for a position",
-        HEADER + "1,tea,1\n1,milk,NaN\n",
-        "line 3, column 'pos': must be a number, is missing",
-    ),
-    refuses(
-        "no position",
-        HEADER + "1,tea,1\n1,milk,\n",
-        "line 3, column 'pos': must be a number, is missing",
-    ),
-    refuses(
-        "an infinite position",
-        HEADER + "1,tea,1\n1,milk,inf\n",
-        "line 3, column 'pos': must be a number, got 'inf'",
-    ),
-    refuses(
-        "NaN for a position in parquet",
+    refuses("text for a position", HEADER + "1,tea,1\n1,milk,second\n",
+        "line 3, column 'pos': must be a number, got 'second'"),
+    refuses("a negative position", HEADER + "1,tea,1\n1,milk,-2\n",
+        "line 3, column 'pos': must be a number from 0"),
+    refuses("NaN for a position", HEADER + "1,tea,1\n1,milk,NaN\n",
+        "line 3, column 'pos': must be a number, is missing"),
+    refuses("no position", HEADER + "1,tea,1\n1,milk,\n",
+        "line 3, column 'pos': must be a number, is missing"),
+    refuses("an infinite position", HEADER + "1,tea,1\n1,milk,inf\n",
+        "line 3, column 'pos': must be a number, got 'inf'"),
+    refuses("NaN for a position in parquet",
         {"order_id": [1, 1], "sku": ["tea", "milk"], "pos": [1.0, float("nan")]},
-        "row 2, column 'pos': must be a number, is missing",
-    ),
+        "row 2, column 'pos': must be a number, is missing"),
     refuses(
         "dates for positions in parquet",
         parquet(
@@ -471,39 +359,22 @@ VALUES = [
         ),
         "column 'pos': must be a number",
     ),
-    refuses(
-        "a position no float can hold",
-        HEADER + "1,tea,18446744073709551616\n",
-        "line 2, column 'pos': must be a number from 0 to 2\\^53",
-    ),
-    refuses(
-        "one position for all lines",
-        HEADER + "1,tea,1\n1,milk,1\n2,tea,7\n",
-        "column 'pos' has one value in each basket: it does not say the order",
-    ),
+    refuses("a position no float can hold", HEADER + "1,tea,18446744073709551616\n",
+        "line 2, column 'pos': must be a number from 0 to 2\\^53"),
+    refuses("one position for all lines", HEADER + "1,tea,1\n1,milk,1\n2,tea,7\n",
+        "column 'pos' has one value in each basket: it does not say the order"),
     reads("positions with gaps and fractions", HEADER + "1,milk,7.5\n1,tea,0\n2,tea,1e3\n"),
-    reads(
-        "positions as text in parquet",
-        {"order_id": [1, 1, 2], "sku": ["milk", "tea", "tea"], "pos": ["10", "9", "1"]},
-    ),
+    reads("positions as text in parquet",
+        {"order_id": [1, 1, 2], "sku": ["milk", "tea", "tea"], "pos": ["10", "9", "1"]}),
     reads("missing ids", GOOD + ",tea,1\n1,,3\nNULL,tea,1\n2,nan,2\n"),
-    refuses(
-        "an attribute that is no column",
-        "order_id,sku,store\n1,tea,north\n",
-        "has no column 'stor' for attribute.*Likely meant: --strata store",
-        given=PAIR,
-        attributes="stor",
-    ),
+    refuses("an attribute that is no column", "order_id,sku,store\n1,tea,north\n",
+        "has no column 'stor' for attribute.*Likely meant: --strata store", given=PAIR,
+        attributes="stor"),
     reads("ids of spaces", GOOD + '" ",tea,1\n1,\t,3\n1,\u00a0,4\n'),
-    reads(
-        "ids that spreadsheets and R write for nothing",
-        GOOD + "NA,tea,1\n1,N/A,3\n1,#N/A,4\nNull,tea,5\n",
-    ),
-    reads(
-        "ids with spaces and markers in them",
-        HEADER + "1, NA,1\n1,N A,2\n",
-        "{'1': [' NA', 'N A']}",
-    ),
+    reads("ids that spreadsheets and R write for nothing",
+        GOOD + "NA,tea,1\n1,N/A,3\n1,#N/A,4\nNull,tea,5\n"),
+    reads("ids with spaces and markers in them", HEADER + "1, NA,1\n1,N A,2\n",
+        "{'1': [' NA', 'N A']}"),
     *(
         refuses(
             f"a column called {name} in parquet",
@@ -522,25 +393,13 @@ VALUES = [
         },
     ),
     reads("a repeated line", GOOD + "1,tea,3\n"),
-    refuses(
-        "text for a quantity",
-        "order_id,sku,qty\n1,tea,1\n1,milk,two\n",
-        "line 3, column 'qty': must be a number, got 'two'",
-        given=PAIR,
-        quantity="qty",
-    ),
-    reads(
-        "returns",
+    refuses("text for a quantity", "order_id,sku,qty\n1,tea,1\n1,milk,two\n",
+        "line 3, column 'qty': must be a number, got 'two'", given=PAIR, quantity="qty"),
+    reads("returns",
         "order_id,sku,pos,qty\n1,tea,1,2\n1,milk,2,0.5\n1,jam,3,-1\n2,tea,1,\n2,milk,2,0\n",
-        quantity="qty",
-    ),
-    refuses(
-        "a time that is none",
-        "order_id,sku,at\n1,tea,2024-01-01\n2,milk,2024-02-30\n",
-        "line 3, column 'at': must be a time",
-        given=PAIR,
-        time="at",
-    ),
+        quantity="qty"),
+    refuses("a time that is none", "order_id,sku,at\n1,tea,2024-01-01\n2,milk,2024-02-30\n",
+        "line 3, column 'at': must be a time", given=PAIR, time="at"),
     refuses(
         "a date whose day and month cannot be told apart",
         "order_id,sku,at\n1,tea,01/12/2024\n",
@@ -549,119 +408,50 @@ VALUES = [
         given=PAIR,
         time="at",
     ),
-    reads(
-        "rows that are allowed",
-        HEADER + "1,tea,1\n1,milk,2\n2,tea,x\n2,milk\n",
-        ONE_GOOD,
-        max_bad_rows=2,
-        rejects="@rejects.csv",
-    ),
-    refuses(
-        "one more than is allowed",
-        HEADER + "1,tea,1\n1,milk,2\n2,tea,x\n2,milk\n",
-        "the first of 2 bad rows",
-        max_bad_rows=1,
-    ),
-    reads(
-        "a share that is allowed",
-        HEADER + "1,tea,1\n1,milk,2\n2,tea,x\n2,milk\n",
-        ONE_GOOD,
-        max_bad_rows="50%",
-        rejects="@rejects.csv",
-    ),
-    refuses(
-        "more than the share",
-        HEADER + "1,tea,1\n1,milk,2\n2,tea,x\n2,milk\n",
-        "the first of 2 bad rows",
-        max_bad_rows="49%",
-    ),
+    reads("rows that are allowed", HEADER + "1,tea,1\n1,milk,2\n2,tea,x\n2,milk\n", ONE_GOOD,
+        max_bad_rows=2, rejects="@rejects.csv"),
+    refuses("one more than is allowed", HEADER + "1,tea,1\n1,milk,2\n2,tea,x\n2,milk\n",
+        "the first of 2 bad rows", max_bad_rows=1),
+    reads("a share that is allowed", HEADER + "1,tea,1\n1,milk,2\n2,tea,x\n2,milk\n", ONE_GOOD,
+        max_bad_rows="50%", rejects="@rejects.csv"),
+    refuses("more than the share", HEADER + "1,tea,1\n1,milk,2\n2,tea,x\n2,milk\n",
+        "the first of 2 bad rows", max_bad_rows="49%"),
     refuses("a share over 100 %", GOOD, "`max_bad_rows` must be", max_bad_rows="101%"),
-    refuses(
-        "since after until",
-        GOOD,
-        "`since` must be before until",
-        since="2024-02-01",
-        until="2024-01-01",
-    ),
+    refuses("since after until", GOOD, "`since` must be before until", since="2024-02-01",
+        until="2024-01-01"),
     refuses("since without a time", GOOD, "need a column with times", since="2024-02-01"),
     refuses("since that is no date", GOOD, "`since` must be a date", since="last week"),
-    refuses(
-        "a basket of two users",
-        "order_id,sku,who\n1,tea,ann\n1,milk,bob\n",
-        "basket '1' has two values in column 'who'",
-        given=PAIR,
-        user="who",
-    ),
-    reads(
-        "one item in every basket",
-        HEADER + "1,bag,1\n1,tea,2\n2,bag,1\n2,milk,2\n3,bag,1\n",
-        "{'1': ['bag', 'tea'], '2': ['bag', 'milk'], '3': ['bag']}",
-    ),
+    refuses("a basket of two users", "order_id,sku,who\n1,tea,ann\n1,milk,bob\n",
+        "basket '1' has two values in column 'who'", given=PAIR, user="who"),
+    reads("one item in every basket", HEADER + "1,bag,1\n1,tea,2\n2,bag,1\n2,milk,2\n3,bag,1\n",
+        "{'1': ['bag', 'tea'], '2': ['bag', 'milk'], '3': ['bag']}"),
     reads("control characters", HEADER + "1,\x1b[31mtea\x07,1\n", "{'1': ['\\x1b[31mtea\\x07']}"),
-    refuses(
-        "control characters in an error",
-        "order_id,sku,\x1b[31mpos\n1,tea,x\n",
-        r"column '\\x1b\[31mpos'",
-        position="\x1b[31mpos",
-    ),
+    refuses("control characters in an error", "order_id,sku,\x1b[31mpos\n1,tea,x\n",
+        r"column '\\x1b\[31mpos'", position="\x1b[31mpos"),
 ]
 
 CATALOGUES = [
     reads("a catalogue", beside(c_DOT_csv=CATALOG), catalog="@c.csv"),
-    refuses(
-        "an item twice in the catalogue",
-        beside(c_DOT_csv=CATALOG + "tea,Green tea,drinks\n"),
-        "line 5, column 'sku': item 'tea' is in the catalogue twice",
-        catalog="@c.csv",
-    ),
-    reads(
-        "the same row twice in the catalogue",
-        beside(c_DOT_csv=CATALOG + "tea,Tea,drinks\n"),
-        catalog="@c.csv",
-    ),
-    refuses(
-        "a catalogue without its item column",
-        beside(c_DOT_csv="number,name\n1,Tea\n"),
-        "c.csv has no column 'sku'",
-        catalog="@c.csv",
-    ),
-    refuses(
-        "a catalogue without the category asked for",
-        beside(c_DOT_csv=CATALOG),
-        "no column 'aisle' for category",
-        catalog="@c.csv",
-        category=("aisle",),
-    ),
-    refuses(
-        "an empty catalogue",
-        beside(c_DOT_csv=""),
-        "c.csv is empty: it must hold one row per item",
-        catalog="@c.csv",
-    ),
-    refuses(
-        "a catalogue of a header",
-        beside(c_DOT_csv="sku,name\n"),
-        "c.csv has no rows: it must hold one row per item",
-        catalog="@c.csv",
-    ),
-    refuses(
-        "a ragged catalogue",
-        beside(c_DOT_csv=CATALOG + "salt\n"),
+    refuses("an item twice in the catalogue", beside(c_DOT_csv=CATALOG + "tea,Green tea,drinks\n"),
+        "line 5, column 'sku': item 'tea' is in the catalogue twice", catalog="@c.csv"),
+    reads("the same row twice in the catalogue", beside(c_DOT_csv=CATALOG + "tea,Tea,drinks\n"),
+        catalog="@c.csv"),
+    refuses("a catalogue without its item column", beside(c_DOT_csv="number,name\n1,Tea\n"),
+        "c.csv has no column 'sku'", catalog="@c.csv"),
+    refuses("a catalogue without the category asked for", beside(c_DOT_csv=CATALOG),
+        "no column 'aisle' for category", catalog="@c.csv", category=("aisle",)),
+    refuses("an empty catalogue", beside(c_DOT_csv=""),
+        "c.csv is empty: it must hold one row per item", catalog="@c.csv"),
+    refuses("a catalogue of a header", beside(c_DOT_csv="sku,name\n"),
+        "c.csv has no rows: it must hold one row per item", catalog="@c.csv"),
+    refuses("a ragged catalogue", beside(c_DOT_csv=CATALOG + "salt\n"),
         "c.csv, line 5: the line has fewer fields than the header. Fix it: no bad row",
-        catalog="@c.csv",
-    ),
-    refuses(
-        "an open quote in the catalogue",
-        beside(c_DOT_csv='sku,name\ntea,"Tea\nmilk,Milk\n'),
-        "c.csv, line 2: a quote is opened and not closed",
-        catalog="@c.csv",
-    ),
-    refuses(
-        "a folder of several tables",
+        catalog="@c.csv"),
+    refuses("an open quote in the catalogue", beside(c_DOT_csv='sku,name\ntea,"Tea\nmilk,Milk\n'),
+        "c.csv, line 2: a quote is opened and not closed", catalog="@c.csv"),
+    refuses("a folder of several tables",
         files("shop", shop__customers_DOT_csv="id,name\n1,ann\n", shop__orders_DOT_csv=GOOD),
-        "customers.csv has no column known to be the basket.*give one file or a glob",
-        given={},
-    ),
+        "customers.csv has no column known to be the basket.*give one file or a glob", given={}),
     refuses(
         "a catalogue of other ids",
         beside(c_DOT_csv="product_id,name\n17,Tea\n18,Milk\n"),
@@ -669,30 +459,14 @@ CATALOGUES = [
         "those bought like '(tea|milk)'",
         catalog="@c.csv",
     ),
-    refuses(
-        "groups of groups",
-        beside(c_DOT_csv="sku,parent\ntea,milk\nmilk,cow\n"),
-        "itself an item of group 'cow'",
-        catalog="@c.csv",
-        group="parent",
-    ),
-    reads(
-        "items left out",
-        files("o.csv", o_DOT_csv=GOOD + "1,bag,3\n", x_DOT_txt="bag\n\n"),
-        exclude_items="@x.txt",
-    ),
-    refuses(
-        "all items left out",
-        beside(x_DOT_txt="tea\nmilk\n"),
-        "no basket lines are left.*3 excluded items",
-        exclude_items="@x.txt",
-    ),
-    refuses(
-        "a list of items in UTF-16",
-        beside(x_DOT_txt=b"\xff\xfe" + "té".encode("utf-16-le")),
-        "is not UTF-8",
-        exclude_items="@x.txt",
-    ),
+    refuses("groups of groups", beside(c_DOT_csv="sku,parent\ntea,milk\nmilk,cow\n"),
+        "itself an item of group 'cow'", catalog="@c.csv", group="parent"),
+    reads("items left out", files("o.csv", o_DOT_csv=GOOD + "1,bag,3\n", x_DOT_txt="bag\n\n"),
+        exclude_items="@x.txt"),
+    refuses("all items left out", beside(x_DOT_txt="tea\nmilk\n"),
+        "no basket lines are left.*3 excluded items", exclude_items="@x.txt"),
+    refuses("a list of items in UTF-16", beside(x_DOT_txt=b"\xff\xfe" + "té".encode("utf-16-le")),
+        "is not UTF-8", exclude_items="@x.txt"),
 ]
 
 BAD_FILES = [
@@ -705,6 +479,7 @@ BAD_FILES = [
     *VALUES,
     *CATALOGUES,
 ]
+# fmt: on
 
 
 def options_for(bad: BadFile, folder: Path) -> dict[str, Any]:
