@@ -1,4 +1,4 @@
-"""SOURCE as an address: which kind it is, and what of it may be shown and kept."""
+"""SOURCE as an address: its kind, and the part of it that may be shown and kept."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def is_address(source: str) -> bool:
 
 
 def in_time(work: Callable[[], T]) -> T:
-    """What `work` returns; TimeoutError where a host that does not answer holds it longer.
+    """The result of `work`; TimeoutError after ANSWER_SECONDS.
 
-    Its thread is then left to itself: names are looked up without a limit of their own.
+    The thread is then left to itself, since the lookup of names cannot be ended.
     """
     found: Future[T] = Future()
 

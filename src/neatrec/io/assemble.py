@@ -56,7 +56,7 @@ class Lines:
     """Lines, before repeated lines of a basket become one."""
 
     def baskets(self) -> Baskets:
-        """All of them as baskets in memory: sorted by id, their lines by position, then item."""
+        """The baskets in memory, sorted by id, their lines by position, then item."""
         rows = self.database.execute(
             "SELECT basket.code AS basket, kept.code AS item FROM kept JOIN basket USING (basket) "
             "GROUP BY ALL ORDER BY basket.code, min(position), kept.code"
@@ -103,10 +103,10 @@ def assemble(
     bad_rows: int = 0,
     has_details: bool = False,
 ) -> Lines:
-    """What of the table of lines makes baskets, filtered and checked.
+    """The lines of the table `line` that make baskets, filtered and checked.
 
-    With `has_details` users and attributes stand in the table `detail` (basket, customer, a0, ...),
-    otherwise in the lines.
+    With `has_details` users and attributes are read from the table `detail` (basket, customer, a0,
+    ...), otherwise from the lines.
     """
     database, options = reading.database, reading.options
     excluded = read_excluded(options.exclude_items) | set(options.exclude_item)
@@ -171,7 +171,7 @@ def read_excluded(path: Path | None) -> frozenset[str]:
 
 
 def _count_left_out(database: Database) -> dict[str, int]:
-    """What was left out so far, reason -> rows."""
+    """The rows left out so far, reason -> number."""
     rows = dict(database.rows("SELECT status, count(*) FROM line GROUP BY status"))
     reasons = {NO_ID: "no basket or item id", VOID: "cancelled or refunded", RETURN: "returns"}
     return {reason: rows.get(status, 0) for status, reason in reasons.items()}

@@ -46,6 +46,7 @@ class BadRow:
     """The row as it stands in its file, where it is known."""
 
     def error(self, count: int, hint: str) -> SourceError:
+        """The error for this row, the first of `count`."""
         more = "" if count == 1 else f" (the first of {count:,} bad rows)"
         where: dict[str, Any] = {"line": self.line, "unit": self.unit, "column": self.column}
         return bad_file(self.file, self.reason + more, **where, hint=hint)

@@ -1,4 +1,4 @@
-"""Which column plays which role: as given, or guessed from its name and reported in the log."""
+"""The roles of columns: as given, or guessed from their names and reported in the log."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ITEM_ROLES = ("name", "group", "category")
 FLAGS = {"basket", "item", "user", "position", "time", "time_of_day", "name", "quantity", "group"}
 FLAGS |= {"category", "catalog_item"}
 NONE = "none"
-"""What an option says where no column shall play its role."""
+"""The value of an option whose role no column plays."""
 MOST_NAMED = 8
 """Columns that one line of the log names."""
 MOST_LISTED = 40
@@ -53,11 +53,11 @@ class Columns:
     time_of_day: str | None = None
     """The column that completes a `time` of dates."""
     time_formats: tuple[str, ...] = ()
-    """How times are written, in the signs of strptime; none: ISO 8601 or a count since 1970."""
+    """Formats of strptime; none: ISO 8601 or a count since 1970."""
     is_time_format_given: bool = False
     """Whether no other format is tried."""
     number_styles: Mapping[str, str] = field(default_factory=dict)
-    """Role -> how its numbers are written, where it is not the way of programs."""
+    """Role -> one of NUMBER_STYLES, where programs do not read its numbers by themselves."""
     cancelled: str | None = None
     """Orders with a value here do not count."""
     status: str | None = None

@@ -1,4 +1,4 @@
-"""CSV text made plain for the reader: unpacked, in UTF-8, its delimiter and header known."""
+"""CSV text prepared for the database: unpacked, in UTF-8, with delimiter and header."""
 
 from __future__ import annotations
 

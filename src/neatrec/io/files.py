@@ -1,4 +1,4 @@
-"""Which files a SOURCE means, and of which kind each is by its first bytes."""
+"""The files of a SOURCE, each with its kind by its first bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ENDINGS = (
     *(".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq"),
     *(".arrow", ".arrows", ".feather", ".ipc", ".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz"),
 )
-"""What is read of a folder; a .json there is more often a description than a table."""
+"""Files that are read of a folder; a .json there is more often a description than a table."""
 JSON_ENDINGS = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz", ".json", ".json.gz")
 KINDS = {
     b"PAR1": "parquet",
@@ -38,7 +38,7 @@ REJECTS = ".rejects.csv"  # rows an earlier reading could not read: never part o
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file of the source: what to call it, where it is, and its kind."""
+    """A file of the source and its kind."""
 
     path: Path
     kind: str
@@ -46,6 +46,7 @@ class SourceFile:
 
     @property
     def shown(self) -> str:
+        """The path, for messages."""
         return str(self.path)
 
 
@@ -92,16 +93,13 @@ def is_passed_over(inside: PurePath) -> bool:
 
 def _matches(pattern: str) -> list[str]:
     matches = glob.glob(pattern, recursive=True)
-    found = sorted(
+    files = sorted(
         match for match in matches if Path(match).is_file() and not match.lower().endswith(REJECTS)
     )
-    if not found:
-        raise SourceError(
-            f"no file matches {printable(pattern)}",
-            file=pattern,
-            hint="Quote the pattern, check the folder.",
-        )
-    return found
+    if not files:
+        hint = "Quote the pattern, check the folder."
+        raise SourceError(f"no file matches {printable(pattern)}", file=pattern, hint=hint)
+    return files
 
 
 def _near(path: Path) -> str:
@@ -111,9 +109,8 @@ def _near(path: Path) -> str:
     if inside.is_file():
         return f"Did you mean {printable(inside)}?"
     if path.parent.is_dir():
-        stems = {
-            other.stem: other for other in path.parent.iterdir()
-        }  # the same ending makes no likeness
+        # stems, because the same ending makes no likeness
+        stems = {other.stem: other for other in path.parent.iterdir()}
         names = get_close_matches(path.stem, stems, n=1)
         if names:
             return f"Did you mean {printable(stems[names[0]])}?"

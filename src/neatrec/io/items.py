@@ -25,12 +25,12 @@ Path_ = tuple[str | None, ...]
 NAMED = 10
 """Ids that one line of the log names."""
 CATALOGUE_ROWS = "one row per item"
-"""What a catalogue must hold."""
+"""The rows that a catalogue must hold."""
 
 
 @dataclass(frozen=True)
 class ItemTexts:
-    """What is known of an item."""
+    """Name, group and category of an item."""
 
     name: str | None = None
     group: str | None = None
@@ -40,7 +40,7 @@ class ItemTexts:
 
 @dataclass(frozen=True)
 class ItemTable:
-    """What a source says of its items."""
+    """The descriptions of the items of a source."""
 
     texts: Mapping[str, ItemTexts]
     levels: tuple[str, ...] = ()

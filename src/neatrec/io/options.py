@@ -1,4 +1,4 @@
-"""`SourceOptions`: roles of columns, rows to leave out; for Python, command line and TOML."""
+"""`SourceOptions`: roles of columns and rows to leave out, for Python, command line and TOML."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def microseconds(argument: str, text: str) -> int:
 
 
 def bad_rows_allowed(limit: str | int, rows: int) -> int:
-    """How many bad rows of `rows` the option `max_bad_rows` lets pass.
+    """The number of bad rows among `rows` that the option `max_bad_rows` accepts.
 
     >>> bad_rows_allowed("0.5%", 1000), bad_rows_allowed("100", 1000), bad_rows_allowed(3, 5)
     (5, 100, 3)
@@ -322,7 +322,7 @@ def _check_key(path: Path, table: Mapping[str, Any], key: str) -> None:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """What a TOML file holds."""
+    """The content of a TOML file."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:

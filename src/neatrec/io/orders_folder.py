@@ -48,6 +48,7 @@ class ImportResult:
     dropped: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
+        """The counts as `--json` prints them."""
         return asdict(self)
 
 
@@ -61,7 +62,7 @@ def import_orders(
     """Add the orders of `source` to `folder`, which is made where there is none.
 
     A basket id that the folder has already is an error that names it, unless `replace`: then the
-    new basket takes the place of the old one.
+    new basket replaces the old one.
     """
     if holds_password(str(folder)):
         raise password_refused("the folder of the orders")

@@ -92,8 +92,8 @@ def as_baskets(
 ) -> Baskets:
     """The baskets of anything that `neatrec.fit` takes.
 
-    That is what `read_baskets` reads, lists of items, or a sparse matrix with the names of its
-    columns in `items`.
+    Beside the sources of `read_baskets` these are lists of items, and sparse matrices with the
+    names of their columns in `items`.
     """
     from neatrec.data.baskets import Baskets
 
@@ -160,9 +160,9 @@ def _from_matrix(matrix: Any, items: Sequence[str] | None) -> Baskets:
 
 
 def resolve_options(source: str, options: SourceOptions) -> tuple[str, SourceOptions]:
-    """What a `source.toml` says with `options` laid over it; any other source as it is.
+    """Source and options of a `source.toml` under `options`; any other source as it is.
 
-    An address with a password in it goes no further than here.
+    An address with a password is refused here.
     """
     if source.endswith(".toml") and not is_address(source):
         source, from_file = read_source_toml(source)
@@ -198,14 +198,14 @@ def read_supermarket(source: str, options: SourceOptions) -> Supermarket:
 
 @dataclass(frozen=True)
 class LoadedSource:
-    """Baskets, and what really goes with what where they are simulated."""
+    """Baskets, and the planted pairs where they are simulated."""
 
     baskets: Baskets
     truth: PlantedTruth | None = None
 
 
 def load(source: str, options: SourceOptions) -> LoadedSource:
-    """The baskets of SOURCE with what was left out in the log."""
+    """The baskets of SOURCE; the log says which rows were left out."""
     named, settled = resolve_options(source, options)
     if is_supermarket(named):
         market = read_supermarket(named, settled)
@@ -217,7 +217,7 @@ def load(source: str, options: SourceOptions) -> LoadedSource:
 
 
 def log_summary(baskets: Baskets) -> None:
-    """One line for what was read, one for each reason something was left out."""
+    """Log the size of what was read, and the rows that were left out by reason."""
     order = "in cart order" if baskets.ordered else "cart order not known"
     log.info(
         "read %s, %s, %s (%s)",
@@ -230,7 +230,7 @@ def log_summary(baskets: Baskets) -> None:
 
 
 def log_dropped(dropped: Mapping[str, int]) -> None:
-    """One line for each reason something was left out."""
+    """Log the rows that were left out by reason."""
     for reason, count in dropped.items():
         if count:
             log.info("left out: %s (%s)", f"{count:,}", reason)

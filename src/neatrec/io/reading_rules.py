@@ -14,8 +14,7 @@ from neatrec.io.columns import Columns
 from neatrec.io.tables import ROW, InputTable, SqlColumn
 from neatrec.text import printable
 
-# What programs write for "nothing": empty fields, SQL's NULL in exports, pandas after astype(str),
-# R, spreadsheets.
+# Markers of a missing value: SQL's NULL in exports, pandas after astype(str), R, spreadsheets.
 MISSING = ("", "NULL", "Null", "null", "None", "NaN", "nan", "NA", "N/A", "#N/A", "<NA>", "\\N")
 _BLANK = "[ \\t\\x{A0}]+"
 _MISSING_SQL = ", ".join(f"'{marker}'" for marker in MISSING)
@@ -164,7 +163,7 @@ RAW_ROLES = ("basket", "item", "position", "quantity", "time")
 
 
 class RowCheck(NamedTuple):
-    """What makes a row bad."""
+    """A condition that makes a row bad."""
 
     role: str
     condition: str

@@ -43,11 +43,11 @@ ANOTHER = {
     "time": "or give its format, such as --time-format '%d %b %Y', or name another column with "
     "--time, or none",
 }
-"""What else helps where a value of a role cannot be read."""
+"""Further advice where a value of a role cannot be read."""
 
 
 class Reading(NamedTuple):
-    """One reading of a source: its database, and what was asked for."""
+    """One reading of a source: its database and options."""
 
     database: Database
     options: SourceOptions

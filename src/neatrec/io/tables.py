@@ -60,6 +60,7 @@ class SqlColumn:
 
     @property
     def sql(self) -> str:
+        """The quoted name."""
         return quoted(self.name)
 
     @property
@@ -70,7 +71,7 @@ class SqlColumn:
 
 @dataclass(frozen=True)
 class InputTable:
-    """Something with rows: its name for messages, its columns, where it is."""
+    """A table that the database can scan: its name for messages, its columns and its file."""
 
     shown: str
     columns: tuple[str, ...]
@@ -82,10 +83,11 @@ class InputTable:
     """Names in SQL and types, by position."""
 
     def column(self, name: str) -> SqlColumn:
+        """The column called `name`."""
         return self.types[self.columns.index(name)]
 
     def scan(self, *, rejects: bool = False, numbered: bool = False) -> tuple[str, list[Any]]:
-        """What stands after FROM, and its parameters.
+        """The SQL after FROM, and its parameters.
 
         With `rejects` rows that are no CSV records are set aside in the table `rejected`, otherwise
         passed over. With `numbered` there is a column `ROW`, counted from 1 without them.
@@ -123,31 +125,23 @@ def open_table(
     """The table in `file`, or None when the file is empty."""
     options = options or SourceOptions()
     refuse_selection(file.shown, options)
-    table = _table_in(database, file, options, wanted)
-    return None if table is None else described(database, table)
-
-
-def _table_in(
-    database: Database, file: SourceFile, options: SourceOptions, wanted: Collection[str]
-) -> InputTable | None:
-    folder = database.folder
-    if file.kind == "empty":
-        return None
+    folder, table = database.folder, None
     if file.kind == "parquet":
-        return InputTable(file.shown, _parquet_columns(file), parquet=plain_path(file.path, folder))
-    if file.kind == "arrow":
-        return _arrow_table(file, folder)
-    if file.kind == "json":
+        path = plain_path(file.path, folder)
+        table = InputTable(file.shown, _parquet_columns(file), parquet=path)
+    elif file.kind == "arrow":
+        table = _arrow_table(file, folder)
+    elif file.kind == "json":
         from neatrec.io.json_lines import json_table
 
-        return json_table(database, file)
-    text = prepare_csv(
-        file, folder, delimiter=options.delimiter, encoding=options.encoding, wanted=wanted
-    )
-    if text is None:
-        return None
-    text = replace(text, path=plain_path(text.path, folder))
-    return InputTable(file.shown, text.columns, csv=text)
+        table = json_table(database, file)
+    elif file.kind != "empty":
+        form = {"delimiter": options.delimiter, "encoding": options.encoding}
+        text = prepare_csv(file, folder, **form, wanted=wanted)
+        if text is not None:
+            text = replace(text, path=plain_path(text.path, folder))
+            table = InputTable(file.shown, text.columns, csv=text)
+    return None if table is None else described(database, table)
 
 
 def open_filled(
@@ -187,7 +181,7 @@ def spooled(shown: str, reader: pa.RecordBatchReader, folder: Path) -> tuple[int
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    # what a driver knows more of a type than Arrow does is not needed, but for the bytes of UUIDs
+    # extension types of a driver become their storage, except UUIDs, whose bytes are no text
     plain = {
         i: field.type.storage_type
         for i, field in enumerate(reader.schema)

@@ -10,7 +10,7 @@ import logging
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import NamedTuple
 
 from neatrec.errors import bad_file, must_be
 from neatrec.io.column_names import DATES, TIMES_OF_DAY, column_called
@@ -104,61 +104,56 @@ def _with_time_of_day(
     return replace(columns, time=date, time_of_day=clock)
 
 
+class DateEvidence(NamedTuple):
+    """Numeric dates with one separator, over all values of a table."""
+
+    separator: str
+    shortest: int
+    """Digits of the shortest year."""
+    longest: int
+    low: int
+    """The smallest first number."""
+    day_first: int
+    """Values that only day first explains."""
+    month_first: int
+    example: str
+
+
 def _day_and_month(
     database: Database, tables: Sequence[InputTable], columns: Columns
 ) -> tuple[str, ...]:
     """The formats of a column of dates such as 03/08/19, by what all of its values put first."""
-    seen = [found for table in tables for found in _numeric_dates(database, table, columns)]
-    separators = sorted({separator for separator, *_ in seen})
-    day_first = sum(count for *_, count, _, _ in seen)
-    month_first = sum(count for *_, count, _ in seen)
-    example = next((value for *_, value in seen if value), "")
-    short = any(shortest == 2 for _, shortest, *_ in seen)
-    year_first = short and all(low > 12 for _, _, _, low, *_ in seen)
-    order = None
-    if separators == ["."]:
-        order = "day"
-    elif not (short and ("-" in separators or year_first)):
-        order = (
-            "day"
-            if day_first and not month_first
-            else "month"
-            if month_first and not day_first
-            else None
-        )
-    if order is None:
+    seen = [each for table in tables for each in _numeric_dates(database, table, columns)]
+    separators = sorted({each.separator for each in seen})
+    example = printable(next((each.example for each in seen if each.example), ""), 40)
+    day_first = any(each.day_first for each in seen)
+    month_first = any(each.month_first for each in seen)
+    short = any(each.shortest == 2 for each in seen)
+    may_be_year_first = short and ("-" in separators or all(each.low > 12 for each in seen))
+    with_dots = separators == ["."]  # nobody writes the month first with dots
+    is_clear = with_dots or (day_first != month_first and not may_be_year_first)
+    if not is_clear:
         trouble = "some dates have the day first and some the month"
         if not (day_first and month_first):
-            one = printable(example, 40)
-            trouble = (
-                f"dates such as {one} do not tell which number is the day, the month and the year"
-            )
+            numbers = "do not tell which number is the day, the month and the year"
+            trouble = f"dates such as {example} {numbers}"
         hint = (
             "Give the format: --time-format '%d/%m/%y' for day first, '%m/%d/%y' for month first "
             "(%Y: four digits)."
         )
         raise bad_file(tables[0].shown, trouble, column=columns.time, hint=hint)
-    level = (
-        logging.DEBUG if separators == ["."] else logging.INFO
-    )  # with dots nobody writes the month first
-    log.log(level, "dates such as %s: the %s comes first", printable(example, 40), order)
-    years = {length for _, shortest, longest, *_ in seen for length in (shortest, longest)}
-    days = ("%d", "%m") if order == "day" else ("%m", "%d")
+    order = "day" if with_dots or day_first else "month"
+    level = logging.DEBUG if with_dots else logging.INFO
+    log.log(level, "dates such as %s: the %s comes first", example, order)
+    lengths = {length for each in seen for length in (each.shortest, each.longest)}
     # two digits first: four would take them for the first century
-    dates = [
-        sep.join([*days, year])
-        for sep in separators
-        for year in ("%y" * (2 in years), "%Y" * (4 in years))
-        if year
-    ]
+    years = [sign for length, sign in ((2, "%y"), (4, "%Y")) if length in lengths]
+    days = ["%d", "%m"] if order == "day" else ["%m", "%d"]
+    dates = [separator.join([*days, year]) for separator in separators for year in years]
     return tuple(date + clock for date in dates for clock in _CLOCK_FORMATS)
 
 
-def _numeric_dates(
-    database: Database, table: InputTable, columns: Columns
-) -> list[tuple[Any, ...]]:
-    """Of each separator: lengths of the year, smallest first number, numbers of values that only
-    day first, or only month first, explains, and an example."""
+def _numeric_dates(database: Database, table: InputTable, columns: Columns) -> list[DateEvidence]:
     scan, parameters = table.scan()
     parts = f"regexp_extract(value, '^{NUMERIC_DATE}$', ['one', 'separator', 'two', 'year'])"
     numbers = (
@@ -173,4 +168,4 @@ def _numeric_dates(
         f"any_value(value) FROM (SELECT value, p.separator AS separator, {numbers} "
         f"FROM ({matching}) WHERE p.separator <> '') GROUP BY 1"
     )
-    return database.rows(query, parameters, table)
+    return [DateEvidence(*row) for row in database.rows(query, parameters, table)]
