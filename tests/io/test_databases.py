@@ -177,14 +177,7 @@ def test_orders_are_imported_from_a_database_without_its_login(
 
 
 @pytest.mark.parametrize(
-    "command",
-    [
-        "check",
-        "labels",
-        "train --out bundle",
-        "serve --port 0",
-        "import --to s",
-    ],
+    "command", ["check", "labels", "train --out bundle", "serve --port 0", "import --to s"]
 )
 def test_every_command_reads_a_database_and_says_in_one_line_what_is_wrong(
     command: str,

@@ -26,11 +26,7 @@ CHUNK = 1 << 22
 MOST_COLUMNS = 2_000
 BASKET_AND_ITEM = ("basket", "item")
 TEMPORARY = "the unpacked lines into"
-MARKS = {
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
+MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 UTF8 = ("utf-8", "utf-8-sig", "ascii")
 # bytes that are no UTF-8, as `surrogateescape` decodes them; those without a letter in Windows-1252
 NO_UTF8 = re.compile("[\udc80-\udcff]")

@@ -66,8 +66,7 @@ class SourceOptions:
     time: str | None = option("Column of the time: ISO 8601, 31.01.2024, or a count since 1970.")
     time_of_day: str | None = option("Column of the time of day, where --time holds dates alone.")
     time_format: str | None = option(
-        "Format of the times, as of strptime, such as %d.%m.%Y %H:%M.",
-        "FORMAT",
+        "Format of the times, as of strptime, such as %d.%m.%Y %H:%M.", "FORMAT"
     )
     name: str | None = option("Column of the item's name, in the lines or in the catalogue.")
     category: tuple[str, ...] = option(
@@ -102,21 +101,13 @@ class SourceOptions:
         "Number or share of unreadable rows that is accepted. Default: none.", "N|%", "limit", ROWS
     )
     rejects: Path | None = option(
-        "File for unreadable rows. Default: named after the source.",
-        "FILE",
-        "file",
-        ROWS,
+        "File for unreadable rows. Default: named after the source.", "FILE", "file", ROWS
     )
     basket_per_line: bool = option(
-        "One basket per line, a list of its items, without a header.",
-        "",
-        "flag",
-        ROWS,
+        "One basket per line, a list of its items, without a header.", "", "flag", ROWS
     )
     delimiter: str | None = option(
-        "Separator of CSV. Default: that of the header.",
-        "CHARACTER",
-        panel=ROWS,
+        "Separator of CSV. Default: that of the header.", "CHARACTER", panel=ROWS
     )
     encoding: str | None = option(
         "Encoding of CSV. Default: that of the byte order mark, UTF-8, or Windows-1252.",
@@ -124,10 +115,7 @@ class SourceOptions:
         panel=ROWS,
     )
     query: str | Path | None = option(
-        "File with a SELECT for a database (in Python also its text).",
-        "FILE.sql",
-        "query",
-        PLACE,
+        "File with a SELECT for a database (in Python also its text).", "FILE.sql", "query", PLACE
     )
     table: str | None = option(
         "Table or view of a database. Default: the only one.", "NAME", panel=PLACE

@@ -189,9 +189,7 @@ CHECKS = (
     RowCheck("position", "position IS NULL OR isnan(position) OR isinf(position)", _NUMBER),
     RowCheck("position", f"position < 0 OR position > {LARGEST_POSITION}", _POSITION),
     RowCheck(
-        "quantity",
-        "quantity_text IS NOT NULL AND (quantity IS NULL OR isnan(quantity))",
-        _NUMBER,
+        "quantity", "quantity_text IS NOT NULL AND (quantity IS NULL OR isnan(quantity))", _NUMBER
     ),
     RowCheck("time", "time_text IS NOT NULL AND moment IS NULL", _TIME),
     RowCheck("time", f"moment < 0 OR moment >= {END_OF_2100}", _OUTSIDE),

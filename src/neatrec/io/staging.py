@@ -87,10 +87,7 @@ def _number_style(database: Database, tables: Sequence[InputTable], name: str) -
 
 
 def stage(
-    reading: Reading,
-    tables: Sequence[InputTable],
-    columns: Columns,
-    more_files: Sequence[str] = (),
+    reading: Reading, tables: Sequence[InputTable], columns: Columns, more_files: Sequence[str] = ()
 ) -> int:
     """Load all lines into the table `line`; the number of bad rows that were allowed.
 
