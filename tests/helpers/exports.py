@@ -47,31 +47,14 @@ def plain(lines: Iterable[OrderLine]) -> Iterator[list[object]]:
     """A table with usual names: the lines that README and tutorial show."""
     yield ["order_id", "date", "store", "customer", "sku", "title", "category"]
     for line in lines:
-        yield [
-            line.order,
-            line.time.date(),
-            line.store,
-            line.customer,
-            line.sku,
-            line.name,
-            line.category,
-        ]
+        order = [line.order, line.time.date(), line.store, line.customer]
+        yield [*order, line.sku, line.name, line.category]
 
 
 def shopify(lines: Iterable[OrderLine]) -> Iterator[list[object]]:
     """Shopify: what belongs to the order stands in its first line only."""
-    yield [
-        *(
-            "Name",
-            "Email",
-            "Financial Status",
-            "Paid at",
-            "Created at",
-            "Lineitem quantity",
-            "Lineitem name",
-        ),
-        *("Lineitem price", "Lineitem sku", "Billing Name", "Id"),
-    ]
+    yield [*["Name", "Email", "Financial Status", "Paid at", "Created at", "Lineitem quantity"],
+           *["Lineitem name", "Lineitem price", "Lineitem sku", "Billing Name", "Id"]]  # fmt: skip
     for line in lines:
         time = line.time.strftime("%Y-%m-%d %H:%M:%S +0000")
         order = [f"{line.customer}@example.org", "paid", time, time] if line.line == 1 else [""] * 4
@@ -81,47 +64,18 @@ def shopify(lines: Iterable[OrderLine]) -> Iterator[list[object]]:
 
 def woocommerce(lines: Iterable[OrderLine]) -> Iterator[list[object]]:
     """WooCommerce with its usual export extension."""
-    yield [
-        *(
-            "Order Number",
-            "Order Status",
-            "Order Date",
-            "Email (Billing)",
-            "SKU",
-            "Item #",
-            "Item Name",
-        ),
-        *("Quantity (- Refund)", "Item Cost", "Category"),
-    ]
+    yield [*["Order Number", "Order Status", "Order Date", "Email (Billing)", "SKU", "Item #", "Item Name"],
+           *["Quantity (- Refund)", "Item Cost", "Category"]]  # fmt: skip
     for line in lines:
         time, customer = line.time.strftime("%Y-%m-%d %H:%M"), f"{line.customer}@example.org"
-        yield [
-            line.order,
-            "Completed",
-            time,
-            customer,
-            line.sku,
-            line.line,
-            line.name,
-            1,
-            4,
-            line.category,
-        ]
+        order = [line.order, "Completed", time, customer]
+        yield [*order, line.sku, line.line, line.name, 1, 4, line.category]
 
 
 def german_erp(lines: Iterable[OrderLine]) -> Iterator[list[object]]:
     """A German merchandise management system: semicolons, days before months, decimal commas."""
-    yield [
-        *(
-            "Belegnummer",
-            "Belegdatum",
-            "Kundennummer",
-            "Filiale",
-            "Artikelnummer",
-            "Artikelbezeichnung",
-        ),
-        *("Warengruppe", "Menge", "Einzelpreis"),
-    ]
+    yield [*["Belegnummer", "Belegdatum", "Kundennummer", "Filiale", "Artikelnummer"],
+           *["Artikelbezeichnung", "Warengruppe", "Menge", "Einzelpreis"]]  # fmt: skip
     for line in lines:
         about = [line.order, line.time.strftime("%d.%m.%Y %H:%M"), line.customer, line.store]
         yield [*about, line.sku, line.name, line.category, "1,00", "3,99"]

@@ -205,21 +205,6 @@ def test_every_command_reads_a_database_and_says_in_one_line_what_is_wrong(
         assert "hunter2" not in line + shown.out
 
 
-def test_serve_trains_on_what_the_database_holds(
-    tmp_path, shop, postgres: PostgresServer, monkeypatch
-) -> None:
-    served: list[Any] = []
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        "neatrec.cli.serve._train", lambda source, *_: served.append(source.read().baskets)
-    )
-    monkeypatch.setattr(
-        "neatrec.service.run.serve", lambda settings, **how: served.append(settings.bundle)
-    )
-    assert exit_code_of(["serve", shop.address("shop"), "--table", "orders", "--port", "0"]) == 0
-    assert (served[0].lines, served[1]) == (5, tmp_path / "neatrec-bundle")
-
-
 def test_a_database_in_another_encoding_is_read_as_utf8(postgres: PostgresServer) -> None:
     postgres.execute("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'")
     found = read_baskets(
@@ -336,28 +321,16 @@ def test_the_password_comes_from_the_environment_or_pgpass(
         "postgres://ann:hunter2/x@localhost/shop",
         "postgresql://ann:hunter2?@localhost/shop",
         "postgresql://localhost/shop?user=ann&password=hunter2",
-        "postgresql://localhost/shop?sslpassword=hunter2",
         "jdbc:postgresql://ann:hunter2@localhost/shop",
-        "https://ann:hunter2@shop.example/orders.csv",
-        "mysql://ann:hunter2@localhost/shop",
         " postgresql://ann:hunter2@localhost/shop",
         "postgresql://ann%3Ahunter2@localhost/shop",
         "postgresql://localhost/shop?pass%77ord=hunter2",
-        "postgresql://localhost/shop?PWD=hunter2",
-        "postgresql://localhost/shop?pass=hunter2",
         "postgresql://localhost/shop#password=hunter2",
         "postgresql://localhost/shop?options=-c;password=hunter2",
         "s3://key:hunter2@bucket/orders.csv",
-        "s3://bucket/orders.csv?secret_key=hunter2",
-        "https://shop.example/orders.csv?user=ann&password=hunter2",
-        "https://ann:hunter2/x@shop.example/orders.csv",
         "jdbc:sqlserver://localhost:1433;databaseName=shop;user=ann;password=hunter2",
-        "jdbc:postgresql://localhost/shop?user=ann&password=hunter2",
         "jdbc:oracle:thin:ann/hunter2@localhost:1521/shop",
-        "oracle://ann/hunter2@localhost:1521/shop",
-        "redis://:hunter2@localhost",
         "host=localhost user=ann password=hunter2",
-        "'postgresql://ann:hunter2@localhost/shop'",
         "postgresql;//ann:hunter2@localhost/shop",
         "postgresql//ann:hunter2@localhost/shop",
         "ann:hunter2@localhost/shop",
@@ -377,19 +350,6 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(
             assert "hunter2" not in f"{caught.value} {caught.value.to_dict()} {caplog.text}"
 
 
-@pytest.mark.parametrize("option", ["catalog", "exclude_items", "rejects", "query"])
-def test_other_files_are_no_addresses(option: str) -> None:
-    for given in (
-        "postgresql://ann:hunter2@localhost/shop",
-        Path("postgresql://ann:hunter2@localhost/shop"),
-    ):
-        with pytest.raises(
-            ParameterError, match=f"`{option}` must be a file on this machine, not an addr"
-        ) as caught:
-            SourceOptions(**{option: given})
-        assert "hunter2" not in str(caught.value)
-
-
 def test_an_address_is_shown_without_user_and_parameters() -> None:
     address = parse_address("postgres://ann@db:5433/shop?sslmode=require&application_name=x")
     assert address.shown == "postgresql://db:5433/shop"
@@ -405,20 +365,16 @@ def test_an_address_is_shown_without_user_and_parameters() -> None:
 @pytest.mark.parametrize(
     ("source", "match"),
     [
-        (
-            "mysql://localhost/shop",
-            r"mysql:// is not an address .* postgresql://. Export the rows as CSV",
-        ),
-        (
-            "jdbc:postgresql://localhost/shop",
-            r"jdbc:postgresql:// is not .* Write postgresql://localhost/shop\.",
-        ),
+        ("mysql://localhost/shop",
+            r"mysql:// is not an address .* postgresql://. Export the rows as CSV"),
+        ("jdbc:postgresql://localhost/shop",
+            r"jdbc:postgresql:// is not .* Write postgresql://localhost/shop\."),
         ("http://shop.example/o.csv", "http:// is not an address .* Download the file"),
         ("file:///orders.csv", "file:// is not an address .* Give the path alone"),
         ("https://shop.example/o.csv?sign=1", "https:// is not an address .* Download the file"),
         ("s3://shop/orders.parquet", "s3:// is not an address .*aws s3 cp"),
     ],
-)
+)  # fmt: skip
 def test_an_address_that_cannot_be_read_says_why(source: str, match: str) -> None:
     with pytest.raises(InputError, match=match) as caught:
         read_baskets(source)

@@ -40,10 +40,7 @@ def test_variants_count_as_one_item(shop: Baskets) -> None:
     assert shop.catalog.code_of_variant == {"tea-l": 3, "tea-s": 3}
     assert shop.sizes.tolist() == [2, 2, 1, 1]
     assert shop.dropped == {"repeated lines": 2}
-
-
-def test_the_most_bought_variant_gives_the_name(shop: Baskets) -> None:
-    assert shop.catalog.name(3) == "Tea 50 g"
+    assert shop.catalog.name(3) == "Tea 50 g"  # the most bought variant gives the name
 
 
 def test_items_never_bought_stay_and_items_not_in_the_catalogue_too(shop: Baskets) -> None:

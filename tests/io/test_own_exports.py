@@ -173,18 +173,23 @@ def test_an_arrow_file_whose_column_names_are_no_text_is_refused(tmp_path: Path)
         read_baskets(tmp_path / "o.arrow")
 
 
+LOGINS = ("postgresql;//u:secret@h/x", "postgresql//u:secret@h/x", "u:secret@h/x")
+
+
 def test_what_looks_like_a_login_is_not_repeated() -> None:
-    for source in ("postgresql;//u:secret@h/x", "postgresql//u:secret@h/x", "u:secret@h/x"):
+    for source in LOGINS:
         with pytest.raises(SourceError, match="must not contain a password") as caught:
             read_baskets(source)
         assert "secret" not in str(caught.value)
         with pytest.raises(SourceError, match="orders must not contain a password") as refused:
             import_orders("orders.csv", source)
         assert "secret" not in str(refused.value)
-        for option in ("catalog", "exclude_items", "rejects"):
-            with pytest.raises(ParameterError, match="must be a file on this") as refused:
-                read_baskets("orders.csv", **{option: source})
-            assert "secret" not in str(refused.value)
+        for option in ("catalog", "exclude_items", "rejects", "query"):
+            for given in (source, Path(source)):
+                wanted = f"`{option}` must be a file on this machine, not an address"
+                with pytest.raises(ParameterError, match=wanted) as refused:
+                    SourceOptions(**{option: given})
+                assert "secret" not in str(refused.value)
 
 
 def test_integer_ids_stay_integers_and_text_stays_text(tmp_path: Path) -> None:
