@@ -83,15 +83,12 @@ class Lines:
         column = self.columns.basket
         others = [name for name in self.names if name != column]
         likely = guess("basket", others)
-        raise bad_file(
-            self.source,
-            f"gives each of {plural(len(baskets), 'basket')} one item, so nothing was bought "
-            "together",
-            column=column,
-            hint=f"Likely meant: --basket {printable(likely)}."
-            if likely
-            else "Name the column of the order with --basket.",
-        )
+        hint = "Name the column of the order with --basket."
+        if likely:
+            hint = f"Likely meant: --basket {printable(likely)}."
+        each = f"gives each of {plural(len(baskets), 'basket')} one item"
+        trouble = f"{each}, so nothing was bought together"
+        raise bad_file(self.source, trouble, column=column, hint=hint)
 
 
 def assemble(
@@ -131,12 +128,10 @@ def assemble(
     lines = _lines(database)
     if not lines:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
-        raise SourceError(
-            f"no basket lines are left of {printable(database.source)}"
-            + (f" (left out: {reasons})" if reasons else ""),
-            file=database.source,
-            hint="Check the columns and the period.",
-        )
+        left_out = f" (left out: {reasons})" if reasons else ""
+        message = f"no basket lines are left of {printable(database.source)}{left_out}"
+        hint = "Check the columns and the period."
+        raise SourceError(message, file=database.source, hint=hint)
     names = tables[0].columns
     return Lines(database, database.source, catalog, columns, names, integers, dropped, lines)
 
@@ -225,10 +220,8 @@ def _keep_period(
             database.execute("DELETE FROM basket WHERE moment >= ?", [options.end_moment])
         dropped["outside since and until"] = before - _lines(database)
         if long := database.count(f"basket WHERE last_moment - moment > {LONG_BASKET}"):
-            log.warning(
-                "%s over more than two days: are basket ids used again?",
-                plural(long, "basket stretches", "baskets stretch"),
-            )
+            baskets = plural(long, "basket stretches", "baskets stretch")
+            log.warning("%s over more than two days: are basket ids used again?", baskets)
     numbered = "CAST(row_number() OVER (ORDER BY basket) - 1 AS INTEGER) AS code"
     database.execute(
         f"CREATE OR REPLACE TABLE basket AS SELECT * REPLACE ({numbered}) FROM basket "
@@ -238,16 +231,11 @@ def _keep_period(
 
 def _without_mixed_store(database: Database, columns: Columns, options: SourceOptions) -> Columns:
     """The columns without a store that nobody named and that has two values in some basket."""
-    if (
-        options.attributes
-        or len(columns.attributes) != 1
-        or not database.count("basket WHERE a0 <> other_a0")
-    ):
+    is_guessed = not options.attributes and len(columns.attributes) == 1
+    if not is_guessed or not database.count("basket WHERE a0 <> other_a0"):
         return columns
-    log.warning(
-        "column %s has two values in some baskets: it is not read",
-        printable(repr(columns.attributes[0])),
-    )
+    store = printable(repr(columns.attributes[0]))
+    log.warning("column %s has two values in some baskets: it is not read", store)
     return replace(columns, attributes=())
 
 
@@ -279,21 +267,18 @@ def _refuse_flat_positions(database: Database, columns: Columns) -> None:
     """A column with one value for all lines of a basket is no cart order."""
     if columns.position is None:
         return
+    name = printable(repr(columns.position))
     several = database.count("basket WHERE lines > 1")
     flat = database.count("basket WHERE lines > 1 AND flat")
     if several and flat == several:
         raise SourceError(
-            f"column {printable(repr(columns.position))} has one value in each basket: it does not "
-            "say the order",
+            f"column {name} has one value in each basket: it does not say the order",
             column=columns.position,
             hint="Use --position none if the cart order is not known.",
         )
     if flat > 0.1 * several:
-        log.warning(
-            "%s one position for all their lines: is %s the cart order?",
-            plural(flat, "basket has", "baskets have"),
-            printable(repr(columns.position)),
-        )
+        baskets = plural(flat, "basket has", "baskets have")
+        log.warning("%s one position for all their lines: is %s the cart order?", baskets, name)
 
 
 def _basket_columns(database: Database, columns: Columns) -> dict[str, Any]:
@@ -318,10 +303,8 @@ def _users(users: pa.LargeStringArray, ids: pa.LargeStringArray) -> pa.LargeStri
     """`users`, with one of its own for each basket without any."""
     if not users.null_count:
         return users
-    log.info(
-        "%s without a user: each counts as a customer of its own",
-        plural(users.null_count, "basket"),
-    )
+    count = plural(users.null_count, "basket")
+    log.info("%s without a user: each counts as a customer of its own", count)
     prefix, nothing = (pa.scalar(text, pa.large_string()) for text in (GUEST, ""))
     return pc.coalesce(users, pc.binary_join_element_wise(prefix, ids, nothing))
 

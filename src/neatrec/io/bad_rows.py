@@ -65,11 +65,9 @@ def write_rejects(rows: Sequence[BadRow], path: Path) -> None:
         os.replace(beside, path)
     except OSError as error:
         beside.unlink(missing_ok=True)
-        raise SourceError(
-            f"cannot write the rejected rows to {printable(path)}: {error.strerror}",
-            file=str(path),
-            hint="Choose another file with --rejects FILE.",
-        ) from error
+        message = f"cannot write the rejected rows to {printable(path)}: {error.strerror}"
+        hint = "Choose another file with --rejects FILE."
+        raise SourceError(message, file=str(path), hint=hint) from error
     count = plural(len(rows), "row")
     log.warning("%s could not be read; they are listed in %s", count, printable(path))
 

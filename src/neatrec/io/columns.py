@@ -195,10 +195,8 @@ def _not_named(first: InputTable, roles: Mapping[str, Any], tables: int) -> Sour
     """The error for a table whose columns for basket and item are not known."""
     missing = "basket" if roles["basket"] is None else "item"
     if first.csv is not None and fields_vary(first.csv):
-        trouble = (
-            f"has no column known to be the {missing}, and its lines have different numbers of "
-            "fields"
-        )
+        vary = "its lines have different numbers of fields"
+        trouble = f"has no column known to be the {missing}, and {vary}"
         hint = "If each line is one basket, a list of items, use --basket-per-line."
         return bad_file(first.shown, trouble, hint=hint)
     others = "; if the folder holds other tables too, give one file or a glob" if tables > 1 else ""
@@ -224,15 +222,12 @@ def missing_column(
     }
     flags = [flag(role, printable(near, 40)) for role, near in likely.items() if near]
     about = f"{printable(repr(column))} for {missing}" if column else f"known to be the {missing}"
-    return SourceError(
-        f"{printable(table.shown)} has no column {about}; its columns are: "
-        f"{listed}{extra or _one_column(table)}",
-        file=table.shown,
-        column=column,
-        hint=f"Likely meant: {' '.join(flags)}."
-        if flags
-        else f"Name it with {flag(missing, 'COLUMN')}.",
-    )
+    message = f"{printable(table.shown)} has no column {about}; its columns are: {listed}"
+    hint = f"Name it with {flag(missing, 'COLUMN')}."
+    if flags:
+        hint = f"Likely meant: {' '.join(flags)}."
+    message += extra or _one_column(table)
+    return SourceError(message, file=table.shown, column=column, hint=hint)
 
 
 def _flag(role: str, column: str) -> str:

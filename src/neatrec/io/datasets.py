@@ -86,12 +86,11 @@ def instacart_files(source: str, options: SourceOptions) -> dict[str, Path]:
 
 
 def _file(folder: Path, name: str) -> Path | None:
-    found = [
-        folder / f"{name}{ending}" for ending in ENDINGS if (folder / f"{name}{ending}").is_file()
-    ]
-    if len(found) > 1:
-        log.warning("%s is there more than once; %s is read", name, printable(found[0].name))
-    return found[0] if found else None
+    paths = [folder / f"{name}{ending}" for ending in ENDINGS]
+    files = [path for path in paths if path.is_file()]
+    if len(files) > 1:
+        log.warning("%s occurs more than once; %s is read", name, printable(files[0].name))
+    return files[0] if files else None
 
 
 def read_instacart(reading: Reading, files: Mapping[str, Path]) -> Lines:
@@ -128,20 +127,13 @@ def _log_missing_ids(
     names: Sequence[Mapping[str | None, str | None]],
 ) -> None:
     """Log ids that the tables of products, departments and aisles do not hold."""
-    unknown = sum(item not in products for item in bought)
-    if unknown:
-        log.warning(
-            "%s not in products: no name, no category",
-            plural(unknown, "item bought is", "items bought are"),
-        )
-    for level, (what, known) in enumerate(zip(("departments", "aisles"), names, strict=True)):
-        absent = {about.path[level] for about in products.values()} - set(known) - {None}
-        if absent:
-            log.warning(
-                "%s not in %s: the id stands for the name",
-                plural(len(absent), "id is", "ids are"),
-                what,
-            )
+    if unknown := sum(item not in products for item in bought):
+        items = plural(unknown, "item bought is", "items bought are")
+        log.warning("%s not in products: no name, no category", items)
+    for level, (what, known) in enumerate(zip(LEVELS, names, strict=True)):
+        if absent := {about.path[level] for about in products.values()} - {*known, None}:
+            ids = plural(len(absent), "id is", "ids are")
+            log.warning("%s not in %ss: the id stands for the name", ids, what)
 
 
 def _with(table: InputTable, columns: Columns) -> InputTable:

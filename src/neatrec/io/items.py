@@ -172,16 +172,12 @@ def compare_with_catalogue(
         return
     if len(missing) == len(bought):
         ours, theirs = (printable(repr(next(iter(ids))), 60) for ids in (bought, described))
-        raise SourceError(
-            f"none of the {plural(len(bought), 'item')} bought is in the catalogue "
-            f"{printable(shown)}: its items look like {theirs}, those bought like {ours}",
-            file=shown,
-            hint="Name its item column with --catalog-item COLUMN.",
-        )
-    log.warning(
-        "%s bought are not in the catalogue: they have no name and no category",
-        plural(len(missing), "item"),
-    )
+        none = f"none of the {plural(len(bought), 'item')} bought is in the catalogue"
+        look = f"its items look like {theirs}, those bought like {ours}"
+        hint = "Name its item column with --catalog-item COLUMN."
+        raise SourceError(f"{none} {printable(shown)}: {look}", file=shown, hint=hint)
+    items = plural(len(missing), "item bought is", "items bought are")
+    log.warning("%s not in the catalogue: no name, no category", items)
 
 
 def name_items(database: Database, tables: Sequence[InputTable], columns: Columns) -> None:

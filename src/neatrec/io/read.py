@@ -101,11 +101,8 @@ def as_baskets(
     if items is not None and not is_matrix:
         raise must_be("items", "given with a sparse matrix", items)
     if columns and (is_matrix or is_lists or isinstance(orders, Baskets)):
-        raise must_be(
-            next(iter(columns)),
-            "given with a table of orders, which has columns",
-            type(orders).__name__,
-        )
+        wanted = "given with a table of orders, which has columns"
+        raise must_be(next(iter(columns)), wanted, type(orders).__name__)
     if isinstance(orders, Baskets):
         return orders
     if is_matrix:
@@ -218,14 +215,9 @@ def load(source: str, options: SourceOptions) -> LoadedSource:
 
 def log_summary(baskets: Baskets) -> None:
     """Log the size of what was read, and the rows that were left out by reason."""
-    order = "in cart order" if baskets.ordered else "cart order not known"
-    log.info(
-        "read %s, %s, %s (%s)",
-        plural(baskets.lines, "line"),
-        plural(len(baskets), "basket"),
-        plural(len(baskets.catalog), "item"),
-        order,
-    )
+    sizes = {"line": baskets.lines, "basket": len(baskets), "item": len(baskets.catalog)}
+    listed = ", ".join(plural(count, what) for what, count in sizes.items())
+    log.info("read %s (%s)", listed, "in cart order" if baskets.ordered else "cart order not known")
     log_dropped(baskets.dropped)
 
 

@@ -136,9 +136,8 @@ def _line_tables(reading: Reading, files: Sequence[SourceFile]) -> list[InputTab
         hint = "The first line must hold the column names."
         raise bad_file(database.source, "is empty", hint=hint)
     if len(tables) < len(files):
-        log.warning(
-            "%s empty and passed over", plural(len(files) - len(tables), "file is", "files are")
-        )
+        empty = plural(len(files) - len(tables), "file is", "files are")
+        log.warning("%s empty and passed over", empty)
     return tables
 
 
@@ -153,15 +152,11 @@ def _list_tables(reading: Reading, files: Sequence[SourceFile]) -> list[InputTab
         if file.kind not in ("csv", "gz", "empty"):
             wanted = f"left out for a file with columns, as {printable(file.shown)} is"
             raise must_be("basket_per_line", wanted, file.kind)
+        prefix = "" if len(files) == 1 else f"{file.path.name}:"
+        form = {"delimiter": options.delimiter, "encoding": options.encoding}
         text = None
         if file.kind != "empty":
-            text = basket_lines(
-                file,
-                database.folder,
-                delimiter=options.delimiter,
-                encoding=options.encoding,
-                prefix="" if len(files) == 1 else f"{file.path.name}:",
-            )
+            text = basket_lines(file, database.folder, **form, prefix=prefix)
         if text is not None:
             tables.append(described(database, InputTable(file.shown, text.columns, csv=text)))
     if not tables:

@@ -34,13 +34,9 @@ def with_times(
     """`columns` with the formats of their times, and the column with the time of day."""
     if columns.time is None:
         for name in ("time_of_day", "time_format"):
-            if getattr(options, name) is not None:
-                raise must_be(
-                    name,
-                    "given with a column of times",
-                    getattr(options, name),
-                    hint="Name it with --time.",
-                )
+            if (value := getattr(options, name)) is not None:
+                wanted = "given with a column of times"
+                raise must_be(name, wanted, value, hint="Name it with --time.")
         return columns
     if options.time_format is not None:
         return replace(columns, time_formats=(options.time_format,), is_time_format_given=True)
@@ -87,10 +83,8 @@ def _with_time_of_day(
     date, clock = column_called(DATES, first.columns), column_called(TIMES_OF_DAY, first.columns)
     if is_clock(columns.time):
         if options.time is None and date is None:
-            log.warning(
-                "column %s holds times of day without a date: not read",
-                printable(repr(columns.time)),
-            )
+            name = printable(repr(columns.time))
+            log.warning("column %s holds times of day without a date: not read", name)
             return replace(columns, time=None)
         if options.time is not None:
             hint = f"Name both: --time DATE-COLUMN --time-of-day {printable(columns.time)}."
