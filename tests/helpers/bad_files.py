@@ -431,7 +431,8 @@ CATALOGUES = [
     refuses(
         "a catalogue of other ids",
         beside(c_DOT_csv="product_id,name\n17,Tea\n18,Milk\n"),
-        "none of the 2 items bought is in the catalogue .*look like '1[78]', those bought like '(tea|milk)'",
+        "none of the 2 items bought is in the catalogue .*look like '1[78]', those bought like "
+        "'(tea|milk)'",
         catalog="@c.csv",
     ),
     refuses("groups of groups", beside(c_DOT_csv="sku,parent\ntea,milk\nmilk,cow\n"),

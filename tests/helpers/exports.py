@@ -11,6 +11,21 @@ from typing import NamedTuple
 
 from neatrec import supermarket
 
+# fmt: off
+SHOPIFY = (
+    "Name", "Email", "Financial Status", "Paid at", "Created at", "Lineitem quantity",
+    "Lineitem name", "Lineitem price", "Lineitem sku", "Billing Name", "Id",
+)
+WOOCOMMERCE = (
+    "Order Number", "Order Status", "Order Date", "Email (Billing)", "SKU", "Item #", "Item Name",
+    "Quantity (- Refund)", "Item Cost", "Category",
+)
+GERMAN = (
+    "Belegnummer", "Belegdatum", "Kundennummer", "Filiale", "Artikelnummer",
+    "Artikelbezeichnung", "Warengruppe", "Menge", "Einzelpreis",
+)
+# fmt: on
+
 
 class OrderLine(NamedTuple):
     order: int
@@ -53,8 +68,7 @@ def plain(lines: Iterable[OrderLine]) -> Iterator[list[object]]:
 
 def shopify(lines: Iterable[OrderLine]) -> Iterator[list[object]]:
     """Shopify: what belongs to the order stands in its first line only."""
-    yield [*["Name", "Email", "Financial Status", "Paid at", "Created at", "Lineitem quantity"],
-           *["Lineitem name", "Lineitem price", "Lineitem sku", "Billing Name", "Id"]]  # fmt: skip
+    yield list(SHOPIFY)
     for line in lines:
         time = line.time.strftime("%Y-%m-%d %H:%M:%S +0000")
         order = [f"{line.customer}@example.org", "paid", time, time] if line.line == 1 else [""] * 4
@@ -64,8 +78,7 @@ def shopify(lines: Iterable[OrderLine]) -> Iterator[list[object]]:
 
 def woocommerce(lines: Iterable[OrderLine]) -> Iterator[list[object]]:
     """WooCommerce with its usual export extension."""
-    yield [*["Order Number", "Order Status", "Order Date", "Email (Billing)", "SKU", "Item #", "Item Name"],
-           *["Quantity (- Refund)", "Item Cost", "Category"]]  # fmt: skip
+    yield list(WOOCOMMERCE)
     for line in lines:
         time, customer = line.time.strftime("%Y-%m-%d %H:%M"), f"{line.customer}@example.org"
         order = [line.order, "Completed", time, customer]
@@ -74,8 +87,7 @@ def woocommerce(lines: Iterable[OrderLine]) -> Iterator[list[object]]:
 
 def german_erp(lines: Iterable[OrderLine]) -> Iterator[list[object]]:
     """A German merchandise management system: semicolons, days before months, decimal commas."""
-    yield [*["Belegnummer", "Belegdatum", "Kundennummer", "Filiale", "Artikelnummer"],
-           *["Artikelbezeichnung", "Warengruppe", "Menge", "Einzelpreis"]]  # fmt: skip
+    yield list(GERMAN)
     for line in lines:
         about = [line.order, line.time.strftime("%d.%m.%Y %H:%M"), line.customer, line.store]
         yield [*about, line.sku, line.name, line.category, "1,00", "3,99"]
