@@ -108,11 +108,13 @@ class EmbeddingModel(CosineModel):
     """Mean loss per pair of each epoch."""
 
     def check_run(self, run: Run) -> None:
+        """Refuse, as `Model.check_run`, and settings that the GPU asked for cannot honor."""
         super().check_run(run)
-        if run.device == "gpu":  # settings that a GPU cannot honor
+        if run.device == "gpu":
             chosen_device(self.kernel, run.device, self._settings(), run.reproducible)
 
     def fit_device(self, run: Run) -> str:
+        """The device; `auto` is the GPU where it can train with these settings."""
         if run.device != "auto":
             return run.device  # without looking for a GPU that is asked for by name
         return chosen_device(self.kernel, "auto", self._settings(), run.reproducible, quiet=True)
@@ -171,6 +173,7 @@ class EmbeddingModel(CosineModel):
 
     @classmethod
     def array_specs(cls) -> Mapping[str, ArraySpec]:
+        """Kinds and shapes of the arrays in a bundle."""
         more = {name: ArraySpec("f", shape) for name, shape in cls.more_arrays.items()}
         users = ArraySpec("f", ("users", "dim"), required=False)
         losses = ArraySpec("f", ("epochs",))
@@ -178,6 +181,7 @@ class EmbeddingModel(CosineModel):
 
     @classmethod
     def has_user_arrays(cls) -> bool:
+        """Whether a bundle may keep vectors of users."""
         return cls.needs_users
 
     def _user_arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -193,6 +197,7 @@ class EmbeddingModel(CosineModel):
         self.history = tuple(arrays["losses"].tolist())
 
     def fit_info(self) -> dict[str, Any]:
+        """The mean loss per pair of each epoch."""
         return {"losses": [round(loss, 6) for loss in self.history]}
 
 

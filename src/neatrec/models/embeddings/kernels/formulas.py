@@ -28,9 +28,9 @@ def sigmoid(x: Array) -> Array:
 
 
 def log_expected_likelihood(a: Gaussians, b: Gaussians) -> Array:
-    """log E(a, b), below equation 2 of the paper; several Gaussians broadcast.
+    """The log expected likelihood, below equation 2 of the paper; several Gaussians broadcast.
 
-    It is -1/2 log det(S) - dim/2 log 2 pi - 1/2 z' S^-1 z with z = mean_a - mean_b and
+    log E(a, b) = -1/2 log det(S) - dim/2 log 2 pi - 1/2 z' S^-1 z with z = mean_a - mean_b and
     S = variance_a + variance_b.
     """
     z = a.mean - b.mean
@@ -54,14 +54,14 @@ def likelihood_gradients(a: Gaussians, b: Gaussians) -> tuple[Gaussians, Gaussia
 
 
 def hinges(query: Gaussians, partners: Gaussians, negatives: Gaussians, margin: float) -> Array:
-    """margin - log E(q, v) + log E(q, v'), shape (partners, negatives)."""
+    """The hinges margin - log E(q, v) + log E(q, v'), shape (partners, negatives)."""
     near = log_expected_likelihood(query, partners)
     far = log_expected_likelihood(query, negatives)
     return margin - near[:, None] + far[None, :]
 
 
 def max_margin(query: Gaussians, partners: Gaussians, negatives: Gaussians, margin: float) -> float:
-    """sum over v, v' of max(0, margin - log E(q, v) + log E(q, v')): equation 2 of the paper."""
+    """Equation 2 of the paper: sum over v, v' of max(0, margin - log E(q, v) + log E(q, v'))."""
     return float(np.maximum(hinges(query, partners, negatives, margin), 0).sum())
 
 
@@ -87,7 +87,7 @@ def max_margin_gradients(
 
 
 def skip_gram(query: Array, partners: Array, negatives: Array) -> float:
-    """sum over v of [-log sigmoid(f_q . g_v) - sum over v' of log sigmoid(-f_q . g_v')]"""
+    """Sum over v of [-log sigmoid(f_q . g_v) - sum over v' of log sigmoid(-f_q . g_v')]."""
     near, far = partners @ query, negatives @ query
     return float(np.logaddexp(0, -near).sum() + len(partners) * np.logaddexp(0, far).sum())
 

@@ -378,12 +378,12 @@ def _gathered(lines: list[tuple[int, Change]]) -> list[Change]:
     """One change for each table and line, in the order of tables and lines."""
     sums: dict[tuple[int, int], Change] = {}
     for line, change in lines:
-        known = sums.get((change.table, line))
-        if known is not None:
-            change = change._replace(
-                vector=known.vector + change.vector, spread=known.spread + change.spread
-            )
-        sums[change.table, line] = change
+        key = change.table, line
+        if key in sums:
+            vector, spread = sums[key].vector + change.vector, sums[key].spread + change.spread
+            sums[key] = change._replace(vector=vector, spread=spread)
+        else:
+            sums[key] = change
     return [sums[key] for key in sorted(sums)]
 
 

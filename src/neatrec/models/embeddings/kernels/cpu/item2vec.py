@@ -39,6 +39,7 @@ class SkipGramWorkspace(NamedTuple):
 
 
 def workspace(settings: KernelSettings) -> SkipGramWorkspace:
+    """The workspace of one thread."""
     lines = LONGEST + 2 * settings.window
     return SkipGramWorkspace(
         shared.negatives_of(settings),
@@ -51,7 +52,7 @@ def workspace(settings: KernelSettings) -> SkipGramWorkspace:
 
 @part
 def sigmoids(score):
-    """score = sigmoid(score), and the sum of log(1 + e^score) by one logarithm."""
+    """Set score = sigmoid(score); return the sum of log(1 + e^score), by one logarithm."""
     loss, product = f32(0), 1.0
     for k in range(len(score)):
         score[k], a, b = shared.logistic(score[k])

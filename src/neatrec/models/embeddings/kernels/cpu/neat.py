@@ -29,8 +29,7 @@ from neatrec.models.embeddings.kernels.cpu import shared
 from neatrec.models.embeddings.kernels.cpu.shared import CpuKernel, Floats, Rows, loop, part
 from neatrec.models.embeddings.kernels.layout import LANES, LOG_VARIANCE, new_table
 
-NEVER = -3e38
-"""The log-likelihood of a negative that is left out."""
+NEVER = -3e38  # log E of a negative that is left out
 
 
 class NeatWorkspace(NamedTuple):
@@ -52,6 +51,7 @@ class NeatWorkspace(NamedTuple):
 
 
 def workspace(settings: KernelSettings, kinds: int = 1) -> NeatWorkspace:
+    """The workspace of one thread."""
     lines = LONGEST + 2 * settings.window
     pairs = [np.zeros((lines, settings.window), dtype=np.float32) for _ in range(4)]
     drawn = [np.zeros(settings.negatives, dtype=np.float32) for _ in range(4)]
@@ -68,7 +68,7 @@ def workspace(settings: KernelSettings, kinds: int = 1) -> NeatWorkspace:
 
 @part
 def variance_of(data, row):
-    """s of a row of the table."""
+    """The variance s of a row of the table."""
     return np.exp(row[LANES * len(data.dims) + LOG_VARIANCE])
 
 

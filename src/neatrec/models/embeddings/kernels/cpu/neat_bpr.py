@@ -25,8 +25,7 @@ from neatrec.models.embeddings.kernels.cpu import neat, shared
 from neatrec.models.embeddings.kernels.cpu.shared import CpuKernel, Floats, LineGroup, loop, part
 from neatrec.models.embeddings.kernels.layout import LANES, new_table
 
-WORSE, OTHER = 0, 1
-"""Kinds of negatives: in place of the partner, in place of the query."""
+WORSE, OTHER = 0, 1  # kinds of negatives: of the partner, of the query
 
 
 class RankingWorkspace(NamedTuple):
@@ -42,6 +41,7 @@ class RankingWorkspace(NamedTuple):
 
 
 def workspace(settings: KernelSettings) -> RankingWorkspace:
+    """The workspace of one thread."""
     items = neat.workspace(settings, kinds=2)
     user, user_way, way = (new_table(1, settings.dim) for _ in range(3))
     product, weight = np.zeros((2, 2, settings.negatives), dtype=np.float32)

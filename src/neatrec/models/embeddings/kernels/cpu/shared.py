@@ -44,8 +44,7 @@ part = partial(loop, forceinline=True)
 Floats = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
 TINY = 1e-10
-MAX_STEP = 0.3
-"""A log-variance moves by at most this much at a time."""
+MAX_STEP = 0.3  # of a log-variance
 
 
 class UnitLines(NamedTuple):
@@ -201,7 +200,7 @@ def draw_users(negatives, data, unit, kind, table):
 
 @part
 def dot(a, b, dims):
-    """sum a b"""
+    """The sum of a b."""
     total = f32(0)
     for d in range(LANES * len(dims)):
         total += a[d] * b[d]
@@ -210,7 +209,7 @@ def dot(a, b, dims):
 
 @part
 def square_distance(a, b, dims):
-    """sum (a - b)^2"""
+    """The sum of (a - b)^2."""
     total = f32(0)
     for d in range(LANES * len(dims)):
         z = a[d] - b[d]
@@ -220,21 +219,21 @@ def square_distance(a, b, dims):
 
 @part
 def assign(to, scale, source, dims):
-    """to = scale source"""
+    """Set to = scale source."""
     for d in range(LANES * len(dims)):
         to[d] = scale * source[d]
 
 
 @part
 def clear(to, dims):
-    """to = 0"""
+    """Set to = 0."""
     for d in range(LANES * len(dims)):
         to[d] = f32(0)
 
 
 @part
 def add(to, scale, source, dims):
-    """to += scale source"""
+    """Set to += scale source."""
     for d in range(LANES * len(dims)):
         to[d] += scale * source[d]
 
@@ -280,7 +279,7 @@ def descend(data, row, way, rate):
 class CpuKernel:
     """A compiled loop and its workspace: called as `arguments.Kernel` is."""
 
-    def __init__(self, train: Callable[..., Any], workspace: Callable[[KernelSettings], Any]):
+    def __init__(self, train: Callable[..., Any], workspace: Callable[..., Any]) -> None:
         self.train, self.workspace = train, workspace
 
     def __call__(self, data: KernelInput, first: int, last: int, threads: int = 1) -> StepStats:

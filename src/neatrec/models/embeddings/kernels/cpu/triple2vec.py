@@ -32,10 +32,8 @@ from neatrec.models.embeddings.kernels.cpu.shared import (
 )
 from neatrec.models.embeddings.kernels.layout import new_table
 
-PARTNER, QUERY, USER = 0, 1, 2
-"""Kinds of negatives: in place of the partner, of the query, of the user."""
-F, H = 0, 1
-"""Rows of the arrays about the query and the user."""
+PARTNER, QUERY, USER = 0, 1, 2  # kinds of negatives: of the partner, the query, the user
+F, H = 0, 1  # rows of arrays: of the query, of the user
 
 
 class TripleWorkspace(NamedTuple):
@@ -52,6 +50,7 @@ class TripleWorkspace(NamedTuple):
 
 
 def workspace(settings: KernelSettings) -> TripleWorkspace:
+    """The workspace of one thread."""
     partners, dim = 2 * settings.window, settings.dim
     return TripleWorkspace(
         shared.negatives_of(settings, kinds=3),
