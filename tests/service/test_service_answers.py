@@ -2,21 +2,27 @@
 
 import json
 import re
+from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 from urllib.parse import quote
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from starlette.testclient import TestClient
 
 import neatrec
-from helpers.service_bundle import AWKWARD, INJECTIONS, id_of
+from helpers.service_bundle import AWKWARD, id_of
 from neatrec.cli.main import exit_code_of
-from neatrec.models import base as models_base
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import Catalog
+from neatrec.models import Run, make_model
 from neatrec.service.app import make_app
+from neatrec.service.loaded_bundle import LoadedBundle
+from neatrec.service.problems import RequestError
 from neatrec.service.settings import ServiceSettings
-from neatrec.serving import PairTable
+from neatrec.serving import PairTable, save_indexed
 
 FOOTER = "Association, not proof of extra sales."
 
@@ -64,10 +70,6 @@ def test_any_id_can_be_asked_for_by_parameter_and_by_path(client: TestClient, it
     assert client.get(f"/v1/items/{quote(item, safe='')}").json()["id"] == item
 
 
-def test_a_variant_is_answered_as_its_item(client: TestClient) -> None:
-    assert ask(client, item="spaghetti-500g")["query"]["name"] == "Spaghetti"
-
-
 def test_an_unknown_item_or_category_is_a_404_with_near_names(client: TestClient) -> None:
     answer = client.get("/v1/complements", params={"item": "spagheti"})
     assert answer.status_code == 404
@@ -82,22 +84,51 @@ def test_an_unknown_item_or_category_is_a_404_with_near_names(client: TestClient
 
 
 def test_category_exclude_and_diversify_choose(client: TestClient) -> None:
-    everything = ask(client, item="100", k=100, min_evidence="guess")
-    aisles = [
-        line["category"][-1] if line["category"] else "" for line in everything["complements"]
-    ]
-    sauces = ask(client, item="100", k=100, min_evidence="guess", category="Sauces")
-    assert names(sauces) == [
-        n for n, aisle in zip(names(everything), aisles, strict=True) if aisle == "sauces"
-    ]
-    by_path = ask(client, item="100", k=100, min_evidence="guess", category="second half / sauces")
-    assert names(by_path) == names(sauces)
-    without = ask(client, item="100", k=100, min_evidence="guess", exclude=id_of("Marinara Sauce"))
-    assert names(without) == [name for name in names(everything) if name != "Marinara Sauce"]
-    each = ask(client, item="100", k=100, min_evidence="guess", diversify="true")
-    kept = [line["category"][-1] for line in each["complements"] if line["category"]]
-    assert sorted(set(kept)) == sorted(kept)
-    assert set(kept) == {aisle for aisle in aisles if aisle}
+    def found(**filters: str) -> list[tuple[str, str]]:
+        lines = ask(client, item="100", k=100, min_evidence="guess", **filters)["complements"]
+        return [(line["name"], (line["category"] or [""])[-1]) for line in lines]
+
+    everything = found()
+    sauces = [line for line in everything if line[1] == "sauces"]
+    assert found(category="Sauces") == found(category="second half / sauces") == sauces
+    without = found(exclude=id_of("Marinara Sauce"))
+    assert without == [line for line in everything if line[0] != "Marinara Sauce"]
+    aisles = [aisle for _, aisle in found(diversify="true") if aisle]
+    assert sorted(aisles) == sorted({aisle for _, aisle in everything if aisle})
+
+
+@pytest.fixture(scope="module")
+def coarse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """A shop whose best pair, beans and grinder, is of one category."""
+    rng = np.random.default_rng(0)
+    lists = []
+    bought = [["beans", "grinder"]] * 2 + [["beans", "cup"]] * 2 + [["cup"]] + [[]] * 19
+    for pair in bought * 60:
+        lists.append([*pair, *(f"plain {place}" for place in rng.choice(20, 3, replace=False))])
+    ids = sorted({item for basket in lists for item in basket})
+    categories = ["coffee" if item in ("beans", "grinder") else f"of {item}" for item in ids]
+    baskets = Baskets.from_lists(lists, catalog=Catalog.from_ids(ids, categories=categories))
+    path = tmp_path_factory.mktemp("coarse") / "bundle"
+    save_indexed(make_model("shrunk-lift").fit(baskets, Run(rng=0)), path, baskets, seed=0)
+    with TestClient(make_app(ServiceSettings(path))) as made:
+        yield made
+
+
+def test_items_of_the_same_category_come_last_are_left_out_or_mixed(coarse: TestClient) -> None:
+    wanted = {"last": ["cup", "grinder"], "exclude": ["cup"], "mix": ["grinder", "cup"]}
+    for choice, order in wanted.items():
+        assert names(ask(coarse, item="beans", same_category=choice)) == order
+        cart = {"items": ["beans", "plain 0"], "same_category": choice}
+        found = coarse.post("/v1/cart/complements", json=cart).json()
+        assert ("grinder" in names(found)) == (choice != "exclude")
+    last = ask(coarse, item="beans")
+    assert [line["evidence"]["same_category"] for line in last["complements"]] == [False, True]
+    left = ask(coarse, item="beans", same_category="exclude")["notes"]
+    assert left == ["1 answer with evidence of the item's own category left out."]
+    page = coarse.get("/item?id=beans", headers={"accept": "text/html"}).text
+    assert page.count("same category</b>") == 1
+    assert page.index("cup</a>") < page.index("grinder</a>")
+    assert "same category</b>" in coarse.get("/pairs").text
 
 
 @pytest.mark.parametrize(
@@ -138,61 +169,6 @@ def test_a_cart_is_completed_and_says_which_items_speak(client: TestClient) -> N
     assert "no such item is not in the bundle" in answer["notes"][0]
 
 
-@pytest.mark.parametrize(
-    "filters", [{}, {"category": ["names 1", "names 2"]}, {"exclude": ["500"]}, {"diversify": True}]
-)
-@pytest.mark.parametrize("level", ["likely", "guess"])
-def test_a_cart_of_one_is_its_item_when_filters_use_up_the_table(
-    short_bundle: Path, filters: dict, level: str
-) -> None:
-    with TestClient(make_app(ServiceSettings(short_bundle))) as short:
-        for item in ("100", "a/b/c", "300", "301"):
-            asked = {"k": 20, "min_evidence": level, **filters}
-            one = ask(short, item=item, **asked)["complements"]
-            answer = short.post("/v1/cart/complements", json={"items": [item], **asked})
-            cart = answer.json()["complements"]
-            assert [line["id"] for line in cart] == [line["id"] for line in one]
-            assert [line["grade"] for line in cart] == [line["grade"] for line in one]
-
-
-@pytest.mark.parametrize("filters", [{}, {"category": ["names 1", "names 2"]}, {"diversify": True}])
-@pytest.mark.parametrize("level", ["certain", "likely", "guess"])
-def test_what_completes_a_cart_does_not_depend_on_the_length_of_the_table(
-    client, short_bundle, filters, level
-) -> None:
-    with TestClient(make_app(ServiceSettings(short_bundle))) as short:
-        for items in (["100", "101"], ["300", "a/b/c", "102"]):
-            asked = {"items": items, "k": 15, "min_evidence": level, **filters}
-            few, many = (
-                who.post("/v1/cart/complements", json=asked).json() for who in (short, client)
-            )
-            assert few["complements"] == many["complements"]
-            grades = {
-                contribution["grade"]
-                for line in few["complements"]
-                for contribution in line["goes_with"]
-            }
-            assert grades <= {"certain": {"certain"}, "likely": {"certain", "likely"}}.get(
-                level, grades
-            )
-
-
-@pytest.mark.parametrize("which", ["short_bundle", "gaussian_bundle"])
-@pytest.mark.parametrize("held_at_once", [1, 4_000_000])
-def test_a_cart_is_completed_as_the_model_completes_it(
-    which: str, held_at_once: int, request, monkeypatch
-) -> None:
-    monkeypatch.setattr(models_base, "BLOCK_SCORES", held_at_once)
-    path = request.getfixturevalue(which)
-    items = ["100", "101", "300"]
-    with TestClient(make_app(ServiceSettings(path))) as asking:
-        asked = {"items": items, "k": 25, "min_evidence": "guess"}
-        lines = asking.post("/v1/cart/complements", json=asked).json()["complements"]
-    exact = PairTable.open(path).model.rank(items, 25)
-    assert [line["id"] for line in lines][: len(exact)] == exact.ids
-    assert all(line["goes_with"] for line in lines)
-
-
 def test_a_pair_has_an_evidence_card(client: TestClient) -> None:
     chips, salsa = id_of("Tortilla Chips"), id_of("Salsa")
     answer = client.get("/v1/pair", params={"a": chips, "b": salsa}).json()
@@ -220,15 +196,6 @@ def test_the_model_page_says_what_answers(client: TestClient) -> None:
     answer = client.get("/v1/model").json()
     assert answer["model"] == "shrunk-lift"
     assert sum(row["items"] for row in answer["coverage"].values()) == pytest.approx(1)
-
-
-def test_names_that_look_like_script_stay_text(client: TestClient) -> None:
-    answer = client.get(
-        "/v1/complements", params={"item": "100", "k": 100, "min_evidence": "guess"}
-    )
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.headers["x-content-type-options"] == "nosniff"
-    assert set(INJECTIONS) & {line["name"] for line in answer.json()["complements"]}
 
 
 CARD = re.compile(r'<li class="card"[^>]*>.*?</li>', re.DOTALL)
@@ -277,3 +244,58 @@ def test_python_prompt_api_page_and_export_give_the_same_answers(
                 assert len(page) == len(sentences) or len(sentences) == 10
                 beyond += path == short_bundle and len(found) > 3
     assert beyond == len(AWKWARD)
+
+
+def test_unknown_items_are_counted_wherever_they_are_asked_for(bundle: Path) -> None:
+    asking = TestClient(make_app(ServiceSettings(bundle)))
+    for path, wanted in (("complements?item=x", 1), ("pair?a=100&b=x", 2), ("pair?a=x&b=y", 4)):
+        assert asking.get(f"/v1/{path}").status_code == 404
+        assert counted(asking) == wanted
+    asking.post("/v1/cart/complements", json={"items": ["100", "spagheti", "salza"]})
+    assert counted(asking) == 6
+
+
+def counted(client: TestClient) -> float:
+    """Unknown items, of all bundles."""
+    found = re.findall(r"neatrec_unknown_items_total\{.* (\S+)", client.get("/metrics").text)
+    return sum(map(float, found))
+
+
+LONG = "é" * 300
+
+
+@pytest.fixture(scope="module")
+def asking(tmp_path_factory: pytest.TempPathFactory) -> TestClient:
+    """A shop one of whose ids has 300 characters."""
+    lists = [[LONG, "tea"], [LONG, "tea", "milk"], ["milk", "bread"], ["bread"]] * 20
+    baskets, path = Baskets.from_lists(lists), tmp_path_factory.mktemp("long") / "bundle"
+    save_indexed(make_model("shrunk-lift").fit(baskets, Run(rng=0)), path, baskets, seed=0)
+    return TestClient(make_app(ServiceSettings(path)))
+
+
+@pytest.mark.parametrize(("item", "status"), [(LONG, 200), ("tea" * 100, 404)], ids=["held", "not"])
+def test_an_id_may_be_long(asking: TestClient, item: str, status: int) -> None:
+    one = [
+        asking.get("/v1/complements", params={"item": item}),
+        asking.get("/v1/pair", params={"a": item, "b": "tea"}),
+        asking.post("/v1/cart/complements", json={"items": [item]}),
+        asking.get("/item", params={"id": item}),
+    ]
+    assert {answer.status_code for answer in one} == {status}
+    excluded = asking.get("/v1/complements", params={"item": "tea", "exclude": item})
+    assert excluded.status_code == 200
+
+
+def test_a_category_has_one_spelling_however_it_is_written(bundle: Path) -> None:
+    served = LoadedBundle(PairTable.open(bundle))
+    members = served.in_category("dairy")
+    assert members.sum() == 6
+    for name in ("DAIRY", "dAiRy", "dairy / Dairy", "dairy > dairy", "dairy/" * 30):
+        assert np.array_equal(served.in_category(name), members)
+    path = served.in_category("First Half / dairy")
+    assert np.array_equal(path, members)
+    assert np.array_equal(served.in_category("dairy / FIRST HALF"), members)
+    assert not served.in_category("second half / dairy").any()
+    for name in ("dary", "dairy / dary", "", "/", "first half / dairy / frozen"):
+        with pytest.raises(RequestError, match="there is no `category`"):
+            served.in_category(name)

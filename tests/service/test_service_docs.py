@@ -11,14 +11,11 @@ from typing import Any
 
 import httpx
 import pytest
-from starlette.testclient import TestClient
 
 from helpers.browser import chromium
-from helpers.service_bundle import id_of, write_bundle
 from neatrec.cli.main import exit_code_of
 from neatrec.models import Run, make_model
 from neatrec.service.app import make_app
-from neatrec.service.keys import MIN_KEY
 from neatrec.service.rules import read_rules
 from neatrec.service.settings import ServiceSettings
 from neatrec.serving import PairTable, save_indexed
@@ -113,12 +110,6 @@ def test_the_commands_run_on_the_demos_shop(
         assert exit_code_of(shlex.split(line, comments=True)[2:]) == 0, capsys.readouterr().err
 
 
-def test_the_page_begins_with_the_demo_and_serves_what_that_builds() -> None:
-    first, second = blocks(SHOP, "console")[0].splitlines()
-    assert first.startswith("$ neatrec demo ")
-    assert second == "$ neatrec serve neatrec-demo/bundle"
-
-
 def test_the_pages_of_the_workbench_are_there_and_its_list_of_pairs_is_a_file(
     url: str, demo: Path, tmp_path
 ) -> None:
@@ -140,7 +131,7 @@ def test_the_pages_of_the_workbench_are_there_and_its_list_of_pairs_is_a_file(
 def test_the_commands_of_the_workbench_start_it(demo_folder: Path, workers: int) -> None:
     """Its last one, after those that make the files; pictures and links at the same time."""
     lines = [
-        line.removeprefix("$ ") for block in blocks(BENCH, "console") for line in block.splitlines()
+        line.removeprefix("$ ") for each in blocks(BENCH, "console") for line in each.split("\n")
     ]
     served = [shlex.split(line) for line in lines if line.startswith("neatrec serve")]
     for line in lines:
@@ -148,23 +139,13 @@ def test_the_commands_of_the_workbench_start_it(demo_folder: Path, workers: int)
             run(["sh", "-c", line], demo_folder)
     options = [word for words in served for word in words[3:]]
     assert {"--image-url", "--link-url", "--rules", "--editor-key-file"} <= set(options)
-    words = [
-        sys.executable,
-        "-m",
-        "neatrec",
-        *served[-1][1:3],
-        *options,
-        "--port",
-        "0",
-        "--workers",
-        str(workers),
-    ]
+    words = [sys.executable, "-m", "neatrec", *served[-1][1:3], *options]
+    words += ["--port", "0", "--workers", str(workers)]
     with subprocess.Popen(words, cwd=demo_folder, stderr=subprocess.PIPE, text=True) as process:
         try:
             said = next(line for line in process.stderr or () if "serving " in line)
-            address = re.search(r"http://[\d.:]+", said)
-            assert address
-            edit_in_all_workers(address[0], (demo_folder / "editor-key").read_text().strip())
+            url = re.findall(r"http://[\d.:]+", said)[0]
+            edit_in_all_workers(url, (demo_folder / "editor-key").read_text().strip())
         finally:
             process.terminate()
             process.communicate(timeout=60)
@@ -174,73 +155,20 @@ def test_the_commands_of_the_workbench_start_it(demo_folder: Path, workers: int)
 def edit_in_all_workers(url: str, key: str) -> None:
     """Log in, hide an answer and find it gone on every new connection, which any worker may take."""
     asked = f"{url}/v1/complements?item=10524"
+    first = httpx.get(asked).json()["complements"][0]["id"]
     with httpx.Client(base_url=url, timeout=60) as editor:
         assert editor.post("/login", data={"who": "Ann", "key": key}).status_code == 303
         page = editor.get("/item?id=10524").text
         assert 'src="https://cdn.shop.example/10524.jpg"' in page
         assert 'href="https://shop.example/products/10524"' in page
-        form = dict(re.findall(r'name="(token|version|query|item)" value="([^"]*)"', page))
-        first = httpx.get(asked).json()["complements"][0]
-        for hidden in (True, False):
-            if hidden:
-                done = editor.post(
-                    "/rules",
-                    data={**form, "query": "10524", "item": first["id"], "action": "block"},
-                )
-            else:
-                page = editor.get("/rules").text
-                form = dict(re.findall(r'name="(token|version|line)" value="([^"]*)"', page))
-                done = editor.post("/rules/undo", data=form)
-            assert done.status_code == 303, done.text
+        form = {"query": "10524", "item": first, "action": "block"}
+        for path, hidden in (("/rules", True), ("/rules/undo", False)):
+            form |= dict(re.findall(r'name="(token|version)" value="([^"]*)"', page))
+            assert editor.post(path, data=form).status_code == 303
             for _ in range(12):
-                found = [line["id"] for line in httpx.get(asked).json()["complements"]]
-                assert (first["id"] not in found) == hidden
-
-
-def test_what_the_page_says_of_new_items_is_true(bundle: Path) -> None:
-    def found(client: TestClient, **asked: str) -> list[str]:
-        return [
-            line["grade"]
-            for line in client.get("/v1/complements", params=asked).json()["complements"]
-        ]
-
-    new, unknown = {"item": id_of("Oat Drink")}, {"item": "not-held", "category_of": "drinks"}
-    with TestClient(make_app(ServiceSettings(bundle))) as client:
-        for asked in (new, unknown):
-            assert set(found(client, **asked)) == {"category"}
-            assert set(found(client, **asked, min_evidence="category")) == {"category"}
-            for level in ("certain", "likely", "guess"):
-                assert found(client, **asked, min_evidence=level) == []
-        assert found(client, item="not-held", category_of="oddments", min_evidence="guess") == []
-        item = id_of("Spaghetti")
-        as_category, as_predicted = (
-            found(client, item=item, min_evidence=x) for x in ("category", "guess")
-        )
-        assert as_category == as_predicted
-        cart = client.post("/v1/cart/complements", json={"items": [new["item"], item]}).json()
-        assert "Oat Drink is in no training basket" in cart["notes"][0]
-        alone = client.post("/v1/cart/complements", json={"items": [item]}).json()
-        assert [line["id"] for line in cart["complements"]] == [
-            line["id"] for line in alone["complements"] if "drinks" not in line["category"]
-        ]
-        error = client.get("/v1/complements", params={"item": "spagheti"}).json()["error"]
-        assert error["hint"].startswith(f"Did you mean 'Spaghetti' (id {item})")
-
-
-def test_a_new_item_is_answered_by_its_category_and_by_guesses_on_request(tmp_path: Path) -> None:
-    bundle = write_bundle(tmp_path / "pop", model="pop")
-    asked = {"item": id_of("Oat Drink"), "min_evidence": "guess"}
-    with TestClient(make_app(ServiceSettings(bundle))) as client:
-        lines = client.get("/v1/complements", params=asked).json()["complements"]
-        first = client.get("/v1/complements", params={"item": asked["item"], "k": 3}).json()[
-            "complements"
-        ]
-    assert {line["grade"] for line in lines} == {"guess"}
-    assert {line["grade"] for line in first} == {"category"}
-
-
-def test_the_shortest_key_of_the_page_is_the_shortest_key() -> None:
-    assert f"at least {MIN_KEY} characters" in SHOP
+                items = [line["id"] for line in httpx.get(asked).json()["complements"]]
+                assert (first not in items) == hidden
+            page, form = editor.get("/rules").text, {"line": "2"}
 
 
 def test_every_option_of_the_pages_exists() -> None:

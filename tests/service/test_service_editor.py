@@ -2,13 +2,13 @@
 
 import asyncio
 import csv
+import itertools
 import logging
 import multiprocessing
 import os
 import re
 import signal
 import stat
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -16,6 +16,7 @@ from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import httpx
 import pytest
@@ -28,15 +29,13 @@ from helpers.service_bundle import id_of
 from neatrec.errors import ParameterError
 from neatrec.service import editor as editor_module
 from neatrec.service import rules_file
-from neatrec.service import sessions as sessions_module
 from neatrec.service import watcher as watcher_module
 from neatrec.service.app import make_app
 from neatrec.service.keys import Keys
 from neatrec.service.metrics import Metrics
-from neatrec.service.problems import Problem
+from neatrec.service.problems import RequestError
 from neatrec.service.rules import Rule, read_rules
-from neatrec.service.rules_file import EditConflict, RulesFile
-from neatrec.service.sessions import EditorSession, EndedSessions, open_session, read_session
+from neatrec.service.rules_file import RulesFile
 from neatrec.service.settings import ServiceSettings
 from neatrec.service.watcher import BundleWatcher
 
@@ -45,6 +44,7 @@ HEADER = "query,item,action,position,until,note\n"
 CHIPS, SALSA, TEA = id_of("Tortilla Chips"), id_of("Salsa"), id_of("Green Tea")
 TODAY = date(2026, 1, 1)
 HTML = {"accept": "text/html"}
+RULE = {"query": CHIPS, "item": SALSA, "action": "block"}
 
 
 open_once = cache(watcher_module._open)
@@ -128,42 +128,26 @@ def test_a_hidden_answer_is_gone_at_once_struck_through_for_editors_and_back_aft
     editor, other = desk.editor(), desk.worker()
     assert answers(other)[0] == SALSA
     tag = other.get("/v1/model").headers["etag"]
-    done = edit(editor, note="sold out", back=f"/item?id={CHIPS}#answer-{SALSA}")
-    assert (done.status_code, done.headers["location"]) == (303, f"/item?id={CHIPS}#answer-{SALSA}")
+    back = f"/item?id={CHIPS}#answer-{SALSA}"
+    done = edit(editor, note="sold out", back=back)
+    assert (done.status_code, done.headers["location"]) == (303, back)
     (line,) = desk.lines()
-    assert (line["query"], line["item"], line["action"], line["note"], line["who"]) == (
-        CHIPS, SALSA, "block", "sold out", "Ann",
-    )  # fmt: skip
+    wanted = {"query": CHIPS, "item": SALSA, "action": "block", "note": "sold out", "who": "Ann"}
+    assert line.items() >= wanted.items()
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", line["when"])
     for client in (other, editor):
         assert SALSA not in answers(client)
         assert client.get("/v1/model").headers["etag"] != tag
-    shown = editor.get(f"/item?id={CHIPS}").text
-    struck = re.search(r"<s><a [^>]*>([^<]*)</a></s>", shown)
-    assert struck
-    assert struck[1] == "Salsa"
+    shown, public = (client.get(f"/item?id={CHIPS}").text for client in (editor, other))
+    assert re.search(r"<s><a [^>]*>Salsa</a></s>", shown)
     assert "sold out" in shown
-    public = other.get(f"/item?id={CHIPS}").text
     assert "<s>" not in public
     assert "sold out" not in public
-    line_number = re.search(r'name="line" value="(\d+)"', shown)
-    assert line_number
-    undone = editor.post("/rules/undo", data={**hidden_fields(editor), "line": line_number[1]})
+    undone = editor.post("/rules/undo", data={**hidden_fields(editor), "line": "2"})
     assert undone.status_code == 303
     assert desk.lines() == []
     assert answers(other)[0] == SALSA
-    counted = editor.get("/metrics").text
-    assert 'neatrec_rule_edits_total{action="block"} 1.0' in counted
-    assert 'neatrec_rule_edits_total{action="undo"} 1.0' in counted
-
-
-def boost_hits(client: TestClient) -> float:
-    found = re.search(
-        r'^neatrec_rule_hits_total{action="boost"[^}]*} (\S+)$',
-        client.get("/metrics").text,
-        re.MULTILINE,
-    )
-    return 0.0 if found is None else float(found[1])
+    assert 'neatrec_rule_edits_total{action="undo"} 1.0' in editor.get("/metrics").text
 
 
 def test_pin_boost_and_note_do_what_they_say(desk: Desk) -> None:
@@ -171,95 +155,58 @@ def test_pin_boost_and_note_do_what_they_say(desk: Desk) -> None:
     before = answers(editor, k=8)
     assert edit(editor, "boost", item=before[5], position="2").status_code == 303
     assert answers(editor, k=8) == [*before[:3], before[5], *before[3:5], *before[6:]]
-    assert answers(editor, k=4) == [*before[:3], before[5]]
-    assert boost_hits(editor) == 2
     assert edit(editor, "pin", item=TEA, position="1").status_code == 303
-    assert answers(editor, k=3) == [TEA, *before[:2]]
     assert edit(editor, "note", item=before[1], note="check the price").status_code == 303
     assert answers(editor, k=3) == [TEA, *before[:2]]
     assert "check the price" in editor.get(f"/pair?a={CHIPS}&b={before[1]}").text
-    assert "check the price" not in editor.get(f"/pair?a={CHIPS}&b={before[2]}").text
-    assert "3 places up" not in editor.get("/rules").text
     assert "2 places up" in editor.get("/rules").text
-    everywhere = edit(editor, "boost", query="*", item=before[2], position="9")
-    assert everywhere.status_code == 303
-    hits = boost_hits(editor)
+    assert edit(editor, "boost", query="*", item=before[2], position="9").status_code == 303
     assert answers(editor, k=3) == [TEA, before[2], before[0]]
-    assert boost_hits(editor) == hits + 1  # the other one does not move up so far
+    assert 'neatrec_rule_hits_total{action="boost"' in editor.get("/metrics").text
 
 
 def test_lines_written_by_hand_stay_as_they_are(desk: Desk) -> None:
     quoted = '"a ""good"" reason,\n of two lines"'
-    by_hand = (
-        f"\ufeffitem,Query,action,note\r\n{TEA},{CHIPS},block,{quoted}\r\n\r\n{SALSA},gone,pin,"
+    head, rest = (
+        "\ufeffitem,Query,action,note",
+        f"{TEA},{CHIPS},block,{quoted}\r\n\r\n{SALSA},gone,pin,",
     )
-    desk.rules.write_bytes(by_hand.encode())
+    desk.rules.write_bytes(f"{head}\r\n{rest}".encode())
     desk.rules.chmod(0o640)
     editor = desk.editor()
     assert edit(editor, until="2999-01-31").status_code == 303
-    head, rest = by_hand.split("\r\n", 1)
     written = desk.rules.read_bytes().decode()
-    assert written.startswith(
-        f"{head},position,until,who,when\r\n{rest}\r\n{SALSA},{CHIPS},block,,,2999-01-31,Ann,"
-    )
+    added = f"{SALSA},{CHIPS},block,,,2999-01-31,Ann,"
+    assert written.startswith(f"{head},position,until,who,when\r\n{rest}\r\n{added}")
     assert stat.S_IMODE(desk.rules.stat().st_mode) == 0o640
-    line = read_rules(desk.rules).rules[0].lines
-    assert line == (2, 3)
-    assert (
-        editor.post("/rules/undo", data={**hidden_fields(editor), "line": "2"}).status_code == 303
-    )
+    assert read_rules(desk.rules).rules[0].lines == (2, 3)
+    undone = editor.post("/rules/undo", data={**hidden_fields(editor), "line": "2"})
+    assert undone.status_code == 303
     assert [rule.query for rule in read_rules(desk.rules).rules] == ["gone", CHIPS]
-    assert sorted(path.name for path in desk.rules.parent.iterdir()) == [
-        "keys",
-        "rules.csv",
-        "rules.csv.lock",
-    ]
+    names = sorted(path.name for path in desk.rules.parent.iterdir())
+    assert names == ["keys", "rules.csv", "rules.csv.lock"]
 
 
-def test_a_link_to_the_rules_stays_a_link(desk: Desk, tmp_path: Path) -> None:
-    real = tmp_path / "elsewhere"
-    real.mkdir()
-    (real / "shop.csv").write_text(HEADER)
-    desk.rules.unlink()
-    desk.rules.symlink_to(real / "shop.csv")
-    editor, other = desk.editor(), desk.worker()
-    assert edit(editor).status_code == 303
-    assert desk.rules.is_symlink()
-    assert SALSA in (real / "shop.csv").read_text()
-    for client in (editor, other):
-        assert SALSA not in answers(client)
-    (real / "next.csv").write_text(HEADER)
-    editor = desk.editor()
-    desk.rules.unlink()
-    desk.rules.symlink_to(real / "next.csv")
-    assert edit(editor, item=TEA).status_code == 303
-    assert TEA in (real / "next.csv").read_text()
-
-
-FORGED: dict[str, Callable[[dict[str, str]], tuple[dict[str, str], dict[str, str]]]] = {
-    "no token": lambda given: (
-        {name: value for name, value in given.items() if name != "token"},
-        {},
-    ),
-    "an empty token": lambda given: ({**given, "token": ""}, {}),
-    "a wrong token": lambda given: ({**given, "token": given["token"][::-1]}, {}),
-    "another origin": lambda given: (given, {"origin": "https://evil.example"}),
-    "no origin at all": lambda given: (given, {"origin": "null"}),
-    "another port": lambda given: (given, {"origin": "http://testserver:81"}),
-    "a cross-site form": lambda given: (given, {"sec-fetch-site": "cross-site"}),
-    "a sibling site": lambda given: (given, {"sec-fetch-site": "same-site"}),
+FORGED: dict[str, tuple[dict[str, str], dict[str, str]]] = {
+    "an empty token": ({"token": ""}, {}),
+    "a wrong token": ({"token": "0" * 64}, {}),
+    "another origin": ({}, {"origin": "https://evil.example"}),
+    "no origin at all": ({}, {"origin": "null"}),
+    "another port": ({}, {"origin": "http://testserver:81"}),
+    "a cross-site form": ({}, {"sec-fetch-site": "cross-site"}),
+    "a sibling site": ({}, {"sec-fetch-site": "same-site"}),
 }
+"""Name -> fields and headers that differ from those of our own page."""
 
 
 @pytest.mark.parametrize("what", FORGED)
 @pytest.mark.parametrize("path", ["/rules", "/rules/undo", "/logout"])
 def test_a_forged_form_writes_nothing(quick: tuple[Desk, TestClient], what: str, path: str) -> None:
     desk, editor = quick
-    given = hidden_fields(editor)
-    more = {"query": CHIPS, "item": SALSA, "action": "block"} if path == "/rules" else {"line": "2"}
-    forged, headers = FORGED[what]({**given, **(more if path != "/logout" else {})})
-    answer = editor.post(path, data=forged, headers=headers)
-    assert answer.status_code == (422 if what == "no token" else 403)
+    more = RULE if path == "/rules" else {"line": "2"}
+    fields, headers = FORGED[what]
+    given = {**hidden_fields(editor), **(more if path != "/logout" else {}), **fields}
+    assert editor.post(path, data=given, headers=headers).status_code == 403
     assert desk.rules.read_text() == HEADER
     assert editor.get("/rules").status_code == 200
 
@@ -279,54 +226,21 @@ def test_without_a_session_nothing_is_written(
         hidden_fields(quick[1])["token"],
     )
     headers = {} if cookie is None else {"cookie": f"neatrec_editor={cookie}".encode()}
-    given = {"token": token, "version": "", "query": CHIPS, "item": SALSA, "action": "block"}
+    given = {"token": token, "version": "", **RULE}
     assert client.post("/rules", data=given, headers=headers).status_code == 403
     assert client.get("/rules", headers=headers).headers["location"] == "/login?back=/rules"
     assert 'action="/rules"' not in client.get(f"/item?id={CHIPS}", headers=headers).text
 
 
-def test_a_session_ends_with_its_time_and_with_its_key(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cookie = open_session(KEY.encode(), "Ann")
-    keys = Keys((KEY.encode(), b"a-second-key-of-editors"))
-    session = read_session(keys, cookie)
-    assert session
-    assert session.who == "Ann"
-    assert KEY not in cookie
-    assert read_session(Keys((b"a-second-key-of-editors",)), cookie) is None
-    assert read_session(Keys(), cookie) is None
-    payload, _, signature = cookie.rpartition(".")
-    assert read_session(keys, f"{payload[:-4]}AAA=.{signature}") is None
-    monkeypatch.setattr(sessions_module.time, "time", lambda: 4e9)
-    assert read_session(keys, cookie) is None
-
-
 def test_whoever_logs_out_is_out_in_every_worker(desk: Desk) -> None:
-    editor, other = desk.editor(), desk.worker()
-    kept, still = editor.cookies["neatrec_editor"], desk.editor("Bob")
-    other.cookies.set("neatrec_editor", kept)
-    assert other.get("/rules").status_code == 200
+    editor, other, still = desk.editor(), desk.worker(), desk.editor("Bob")
+    headers = {"cookie": f"neatrec_editor={editor.cookies['neatrec_editor']}"}
+    assert other.get("/rules", headers=headers).status_code == 200
     assert editor.post("/logout", data={"token": hidden_fields(editor)["token"]}).status_code == 303
     assert "neatrec_editor" not in editor.cookies
-    given = {"version": "", "query": CHIPS, "item": SALSA, "action": "block"}
     for worker in (other, desk.worker()):
-        headers = {"cookie": f"neatrec_editor={kept}"}
         assert worker.get("/rules", headers=headers).headers["location"] == "/login?back=/rules"
-        assert (
-            worker.post("/rules", data={"token": "x", **given}, headers=headers).status_code == 403
-        )
     assert still.get("/rules").status_code == 200
-
-
-def test_old_log_outs_are_forgotten(desk: Desk) -> None:
-    ended = EndedSessions(RulesFile(desk.rules))
-    desk.rules.chmod(0o600)
-    ended.add(EditorSession("Ann", "", "old", 10))
-    assert ended.lines() == ["old 10"]
-    assert stat.S_IMODE(ended.path.stat().st_mode) == 0o600
-    ended.add(EditorSession("Bob", "", "new", 10**11))
-    assert ended.lines() == [f"new {10**11}"]
 
 
 @pytest.mark.parametrize(("in_flight", "most"), [(64, 4), (3, 1)])
@@ -334,52 +248,36 @@ def test_wrong_keys_hold_up_nobody(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, in_flight: int, most: int
 ) -> None:
     """Further wrong keys are refused at once; the right key and requests are answered."""
-    monkeypatch.setattr(editor_module, "WRONG_KEY_SECONDS", 1.0)
-    app = make_app(replace(desk.settings, in_flight=in_flight))
+    monkeypatch.setattr(editor_module, "WRONG_KEY_SECONDS", 3.0)
+    transport = httpx.ASGITransport(make_app(replace(desk.settings, in_flight=in_flight)))
+    wrong, right = {"who": "Eve", "key": "x"}, {"who": "Ann", "key": KEY}
 
-    async def ask() -> tuple[list[int], float]:
-        async with httpx.AsyncClient(
-            transport=httpx.ASGITransport(app), base_url="http://testserver"
-        ) as client:
-            wrong = [
-                asyncio.create_task(client.post("/login", data={"who": "Eve", "key": "x"}))
-                for _ in range(most)
-            ]
+    async def ask() -> list[int]:
+        async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as client:
+            waiting = [asyncio.create_task(client.post("/login", data=wrong)) for _ in range(most)]
             await asyncio.sleep(0.3)
-            began = time.monotonic()
-            late = await client.post("/login", data={"who": "Eve", "key": "x"})
-            right = await client.post("/login", data={"who": "Ann", "key": KEY})
-            read = [await client.get(f"/v1/complements?item={CHIPS}") for _ in range(5)]
-            took = time.monotonic() - began
-            again = [await each for each in wrong]
-            last = await client.post("/login", data={"who": "Ann", "key": KEY})
-        return [answer.status_code for answer in (late, right, *read, *again, last)], took
+            found = [await client.post("/login", data=data) for data in (wrong, right)]
+            found += [await client.get(f"/v1/complements?item={CHIPS}") for _ in range(5)]
+            assert not any(task.done() for task in waiting)
+            found += [await task for task in waiting]
+        return [answer.status_code for answer in found]
 
-    statuses, took = asyncio.run(ask())
-    assert statuses == [429, 303, *[200] * 5, *[403] * most, 303]
-    assert took < 0.6
+    assert asyncio.run(ask()) == [429, 303, *[200] * 5, *[403] * most]
 
 
 def test_the_readers_key_reads_and_the_editors_key_edits(desk: Desk, monkeypatch, caplog) -> None:
     caplog.set_level(logging.INFO)
     monkeypatch.setenv("NEATREC_API_KEY", READER)
     client = desk.worker()
-    path = "/v1/complements?item=100"
-    assert client.get(path).status_code == 401
     assert client.get("/login").status_code == 401
-    reading = {"x-api-key": READER}
-    assert client.get(path, headers=reading).status_code == 200
+    reading, editing = {"x-api-key": READER}, {"x-api-key": KEY}
     refused = client.post("/login", data={"who": "Eve", "key": READER}, headers=reading)
     assert refused.status_code == 403
     assert "set-cookie" not in refused.headers
-    assert "This is not an editor key" in refused.text
-    given = {"token": "x", "version": "", "query": CHIPS, "item": SALSA, "action": "block"}
-    assert client.post("/rules", data=given, headers=reading).status_code == 403
-    editing = {"x-api-key": KEY}
-    assert client.get(path, headers=editing).status_code == 200
-    assert (
-        client.post("/rules", data=given, headers=editing).status_code == 403
-    )  # a key is no session
+    given = {"token": "x", "version": "", **RULE}
+    for headers in (reading, editing):  # a key is no session
+        assert client.get("/v1/complements?item=100", headers=headers).status_code == 200
+        assert client.post("/rules", data=given, headers=headers).status_code == 403
     done = client.post("/login", data={"who": "Ann", "key": KEY, "back": "/pairs"}, headers=editing)
     assert (done.status_code, done.headers["location"]) == (303, "/pairs")
     cookie = done.headers["set-cookie"]
@@ -389,7 +287,6 @@ def test_the_readers_key_reads_and_the_editors_key_edits(desk: Desk, monkeypatch
     assert "editor logged in: Ann" in caplog.text
     assert "editor key refused: Eve" in caplog.text
     assert KEY not in caplog.text + cookie + done.text
-    assert READER not in caplog.text
 
 
 def test_a_key_that_readers_are_given_too_edits_no_more(desk: Desk) -> None:
@@ -397,7 +294,7 @@ def test_a_key_that_readers_are_given_too_edits_no_more(desk: Desk) -> None:
     editor = desk.editor(
         worker=TestClient(make_app(desk.settings, watcher), follow_redirects=False)
     )
-    given = {**hidden_fields(editor), "query": CHIPS, "item": SALSA, "action": "block"}
+    given = {**hidden_fields(editor), **RULE}
     watcher.key_file.value = Keys((KEY.encode(),))
     reading = {"x-api-key": KEY}
     assert editor.post("/rules", data=given, headers=reading).status_code == 403
@@ -424,19 +321,11 @@ def test_a_log_in_leads_nowhere_else(quick: tuple[Desk, TestClient], back: str) 
     assert edit(client, back=back).status_code == 422
 
 
-def test_a_log_in_from_another_origin_is_refused(desk: Desk) -> None:
-    given = {"who": "Ann", "key": KEY}
-    answer = desk.worker().post("/login", data=given, headers={"origin": "https://evil.example"})
-    assert answer.status_code == 403
-    assert "set-cookie" not in answer.headers
-
-
 @pytest.mark.parametrize(
     ("fields", "status", "words"),
     [
         ({"note": "x" * 201}, 422, "`note` must be at most 200 characters"),
         ({"note": "x" * 20_000}, 413, "at most 16,384 bytes"),
-        ({"note": "a\0b"}, 422, "`note` must be"),
         ({"note": "\u202eevil"}, 422, "`note` must be"),
         ({"action": "delete"}, 422, "there is no `action` 'delete'"),
         (
@@ -483,10 +372,8 @@ def test_only_forms_are_taken(quick: tuple[Desk, TestClient], kind: str) -> None
     ],
 )
 def test_a_note_stays_one_cell_of_one_line_and_no_formula(quick, note: str, written: str) -> None:
-    desk, editor = (
-        quick[0],
-        quick[0].editor("=Ann", TestClient(quick[1].app, follow_redirects=False)),
-    )
+    desk, worker = quick[0], TestClient(quick[1].app, follow_redirects=False)
+    editor = desk.editor("=Ann", worker)
     assert edit(editor, "note", note=note).status_code == 303
     (rule,) = read_rules(desk.rules).rules
     assert (rule.note, rule.who, rule.action) == (written, "'=Ann", "note")
@@ -498,14 +385,9 @@ def test_a_place_that_is_taken_and_a_rule_that_is_there_are_refused(desk: Desk) 
     editor = desk.editor()
     assert edit(editor, "pin", position="1").status_code == 303
     before = desk.rules.read_text()
-    taken = edit(editor, "pin", item=TEA, position="1")
-    assert (taken.status_code, desk.rules.read_text()) == (422, before)
+    taken, again = edit(editor, "pin", item=TEA, position="1"), edit(editor, "pin", position="2")
+    assert (taken.status_code, again.status_code) == (422, 409)
     assert "two items are pinned to position 1" in taken.json()["error"]["message"]
-    again = edit(editor, "pin", position="2")
-    assert (again.status_code, again.json()["error"]["message"]) == (
-        409,
-        "there is such a rule already",
-    )
     assert desk.rules.read_text() == before
 
 
@@ -514,26 +396,19 @@ def test_an_edit_by_hand_since_the_page_was_shown_is_noticed_and_kept(desk: Desk
     given = hidden_fields(editor)
     by_hand = HEADER + f"*,{TEA},block,,,by hand\n"
     desk.rules.write_text(by_hand)
-    refused = edit(editor, **given, note="late")
-    assert refused.status_code == 409
-    assert (
-        "The rules have changed since this page was shown, and nothing was written." in refused.text
-    )
-    assert "Your edit was: Salsa hidden for Tortilla Chips." in refused.text
+    for path, fields in (("/rules/undo", {"line": "2"}), ("/rules", RULE)):
+        refused = editor.post(path, data={**given, **fields}, headers=HTML)
+        assert refused.status_code == 409
+        assert "The rules have changed since this page was shown" in refused.text
     assert desk.rules.read_text() == by_hand
-    repeated = dict(re.findall(r'name="(\w+)" value="([^"]*)"', refused.text.split("<h1>")[1]))
-    assert editor.post("/rules", data=repeated).status_code == 303
+    assert edit(editor, note="late").status_code == 303
     assert desk.rules.read_text().split("\n")[1] == f"*,{TEA},block,,,by hand"
     assert desk.lines()[1]["note"] == "late"
-    undo = editor.post("/rules/undo", data={**given, "line": "2"})
-    assert undo.status_code == 409
-    assert len(desk.lines()) == 2
 
 
 def test_a_file_that_is_wrong_is_not_touched(desk: Desk) -> None:
     editor = desk.editor()
-    given = hidden_fields(editor)
-    wrong = HEADER + "100,200,hide,,,\n"
+    given, wrong = hidden_fields(editor), HEADER + "100,200,hide,,,\n"
     desk.rules.write_text(wrong)
     answer = edit(editor, **given)
     assert answer.status_code == 409
@@ -549,59 +424,33 @@ def version_of(file: Path) -> str:
     return read_rules(file, TODAY).version
 
 
-def test_a_save_between_the_last_look_and_the_exchange_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "rules.csv"
-    file.write_text(HEADER)
-    by_hand, swap = HEADER + "1,2,block,,,by hand\n", rules_file.exchange
-
-    def save_first(one: Path, other: Path) -> bool:
-        if file.read_text() == HEADER:
-            (tmp_path / "saved").write_text(by_hand)
-            os.replace(tmp_path / "saved", file)
-        return swap(one, other)
-
-    monkeypatch.setattr(rules_file, "exchange", save_first)
-    with pytest.raises(EditConflict):
-        RulesFile(file).add(rule(1), version_of(file), TODAY)
-    assert file.read_text() == by_hand
-
-
-STEPS = ("write", "_put", "sync_folder")
-
-
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", ["write", "_put", "sync_folder"])
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
 def test_a_process_killed_while_it_writes_leaves_the_old_or_the_new_file(
     tmp_path: Path, step: str, late: bool
 ) -> None:
     file = tmp_path / "rules.csv"
     file.write_text(HEADER)
-    version = version_of(file)
+    owner: Any = rules_file if step == "sync_folder" else RulesFile
+    real = getattr(owner, step)
+
+    def dying(*arguments: Any) -> None:
+        if late:
+            real(*arguments)
+        os.kill(os.getpid(), signal.SIGKILL)
 
     def write_and_die() -> None:
-        place: Any = rules_file if step == "sync_folder" else RulesFile
-        real = getattr(place, step)
-
-        def dying(*arguments: Any) -> None:
-            if late:
-                real(*arguments)
-            os.kill(os.getpid(), signal.SIGKILL)
-
-        setattr(place, step, dying)
-        RulesFile(file).add(rule(1), version, TODAY)
+        setattr(owner, step, dying)
+        RulesFile(file).add(rule(1), version_of(file), TODAY)
 
     process = multiprocessing.get_context("fork").Process(target=write_and_die)
     process.start()
     process.join(60)
     assert process.exitcode == -signal.SIGKILL
-    found = [each.item for each in read_rules(file, TODAY).rules]
-    assert found == (["item 1"] if step == "sync_folder" or (step == "_put" and late) else [])
-    RulesFile(file).add(
-        rule(2), version_of(file), TODAY
-    )  # the lock is free, what was left behind is no trouble
-    assert [each.item for each in read_rules(file, TODAY).rules] == [*found, "item 2"]
+    items = [each.item for each in read_rules(file, TODAY).rules]
+    assert items == (["item 1"] if step == "sync_folder" or (step == "_put" and late) else [])
+    RulesFile(file).add(rule(2), version_of(file), TODAY)  # the lock is free again
+    assert [each.item for each in read_rules(file, TODAY).rules] == [*items, "item 2"]
 
 
 def test_a_writer_waits_for_another_one_but_not_for_ever(
@@ -610,22 +459,11 @@ def test_a_writer_waits_for_another_one_but_not_for_ever(
     file = tmp_path / "rules.csv"
     file.write_text(HEADER)
     monkeypatch.setattr(rules_file, "PATIENCE", 0.05)
-    with RulesFile(file).locked(), pytest.raises(Problem, match="somebody else is writing"):
+    with RulesFile(file).locked(), pytest.raises(RequestError, match="somebody else is writing"):
         RulesFile(file).add(rule(1), version_of(file), TODAY)
-    assert file.read_text() == HEADER
-
-
-def test_a_folder_that_cannot_be_written_is_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "rules.csv"
-    file.write_text(HEADER)
-
-    def full(self: RulesFile, file: Path, content: bytes) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(RulesFile, "write", full)
-    with pytest.raises(Problem, match=r"cannot be written: No space left on device"):
+    full = OSError(28, "No space left on device")
+    monkeypatch.setattr(RulesFile, "write", Mock(side_effect=full))
+    with pytest.raises(RequestError, match=r"cannot be written: No space left on device"):
         RulesFile(file).add(rule(1), version_of(file), TODAY)
     assert file.read_text() == HEADER
 
@@ -635,20 +473,16 @@ def test_two_workers_lose_no_edit_of_editors_who_write_at_the_same_time(desk: De
     items = [id_of(f"Plain {number}") for number in range(12)]
 
     def write(number: int) -> None:
-        client, item = workers[number % 2], items[number]
-        for _ in range(200):
-            status = edit(client, "note", item=item, note=f"number {number}").status_code
-            if status == 303:
-                return
-            assert status == 409
-        raise AssertionError("never written")
+        statuses = (
+            edit(workers[number % 2], "note", item=items[number], note=f"{number}").status_code
+            for _ in range(200)
+        )
+        assert set(itertools.takewhile(lambda status: status != 303, statuses)) <= {409}
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, range(12)))
     assert sorted(line["item"] for line in desk.lines()) == sorted(items)
     assert {line["who"] for line in desk.lines()} == {"Ann", "Bob"}
-    for worker in workers:
-        assert all(f"number {number}" in worker.get("/rules").text for number in range(12))
 
 
 def test_nothing_of_it_is_there_by_default(client: TestClient) -> None:
@@ -658,15 +492,13 @@ def test_nothing_of_it_is_there_by_default(client: TestClient) -> None:
     assert "Log in" not in client.get("/item?id=100").text
 
 
-def test_it_does_not_start_with_settings_that_contradict_each_other(
+def test_settings_that_contradict_each_other_are_refused(
     bundle: Path, desk: Desk, monkeypatch
 ) -> None:
-    with pytest.raises(
-        ParameterError, match=r"--editor-key-file.* must be left out without --rules"
-    ):
+    with pytest.raises(ParameterError, match=r"must be left out without --rules"):
         ServiceSettings(bundle, editor_key_file=desk.keys)
     monkeypatch.setenv("NEATREC_API_KEY", KEY)
-    with pytest.raises(ParameterError, match="must be other keys than those of readers"):
+    with pytest.raises(ParameterError, match="other keys than"):
         desk.worker()
     monkeypatch.delenv("NEATREC_API_KEY")
     monkeypatch.setattr(editor_module.os, "access", lambda *_: False)
@@ -674,73 +506,41 @@ def test_it_does_not_start_with_settings_that_contradict_each_other(
         desk.worker()
 
 
-def test_every_write_is_logged_with_all_that_it_holds(
-    desk: Desk, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_every_write_is_logged(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     editor = desk.editor()
     edit(editor, "pin", position="3", note="Christmas", until="2999-12-24")
     editor.post("/rules/undo", data={**hidden_fields(editor), "line": "2"})
-    written, undone = (
-        record.getMessage() for record in caplog.records if record.getMessage().startswith("rule ")
-    )
-    for message, event in ((written, "rule written by Ann: "), (undone, "rule undone by Ann: ")):
-        assert message.startswith(event)
-        for part in (CHIPS, SALSA, '"pin"', "3", "Christmas", "2999-12-24"):
-            assert part in message
-
-
-def test_a_request_looks_at_the_rules_only_where_they_can_be_edited(
-    bundle: Path, desk: Desk
-) -> None:
-    plain = BundleWatcher(ServiceSettings(bundle, rules=desk.rules), Metrics())
-    edited = BundleWatcher(desk.settings, Metrics())
-    assert not edited.rules_changed()
-    desk.rules.write_text(HEADER + f"{CHIPS},{SALSA},block,,,\n")
-    assert not plain.rules_changed()
-    assert edited.rules_changed()
-    edited.take_rules()
-    assert not edited.rules_changed()
-    desk.rules.write_text("wrong\n")
-    edited.take_rules()
-    assert not edited.rules_changed()  # a bad file is read once, not for every request
-    assert len(edited.snapshot.written.rules) == 1
+    messages = [text for text in caplog.messages if text.startswith("rule ")]
+    assert [text.split(": ")[0] for text in messages] == [
+        "rule written by Ann",
+        "rule undone by Ann",
+    ]
+    for part in (CHIPS, SALSA, '"pin"', "3", "Christmas", "2999-12-24"):
+        assert all(part in text for text in messages)
 
 
 def test_an_editor_hides_an_answer_and_takes_it_back_in_a_browser(
     desk: Desk, running: Callable[[Any], str]
 ) -> None:
     url = running(make_app(desk.settings))
-    said: list[str] = []
     with chromium() as browser:
-        context = browser.new_context(base_url=url, viewport={"width": 1280, "height": 900})
-        context.set_default_timeout(30_000)
-        page = context.new_page()
-        page.on(
-            "console",
-            lambda message: said.append(message.text) if message.type == "error" else None,
-        )
+        page = browser.new_page(base_url=url)
+        page.set_default_timeout(30_000)
         page.goto(f"/item?id={CHIPS}")
         page.get_by_role("link", name="Log in to edit").click()
         page.get_by_label("Your name").fill("Ann")
         page.get_by_label("Editor key").fill(KEY)
         page.keyboard.press("Enter")
-        expect(page.get_by_role("heading", level=1)).to_have_text("Tortilla Chips")
         card = page.locator(f"#answer-{SALSA}")
-        edit_button = card.get_by_text("Edit", exact=False).first
-        edit_button.focus()
+        card.get_by_text("Edit", exact=False).first.focus()
         page.keyboard.press("Enter")
         card.get_by_label("Note").fill("sold out")
         assert Axe().run(page).violations_count == 0
         card.get_by_role("button", name="Hide").focus()
         page.keyboard.press("Enter")
         expect(card.locator("s")).to_have_text("Salsa")
-        assert card.locator("s a").evaluate(
-            "each => getComputedStyle(each.parentElement).textDecorationLine"
-        ) == ("line-through")
         expect(card).to_contain_text("sold out")
-        expect(card).to_contain_text("Ann")
-        assert f"#answer-{SALSA}" in page.url
         for path in ("/rules", f"/pair?a={CHIPS}&b={SALSA}", "/login"):
             page.goto(path)
             assert Axe().run(page).violations_count == 0, path
@@ -750,10 +550,7 @@ def test_an_editor_hides_an_answer_and_takes_it_back_in_a_browser(
         page.goto(f"/item?id={CHIPS}")
         card.get_by_role("button", name="Undo").click()
         expect(card.locator("s")).to_have_count(0)
-        expect(card).to_be_visible()
         assert page.evaluate("document.cookie") == ""
         page.get_by_role("button", name="Log out").click()
         expect(page.get_by_role("link", name="Log in to edit")).to_be_visible()
-        context.close()
     assert desk.rules.read_text().splitlines()[1:] == []
-    assert not said

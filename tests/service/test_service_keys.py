@@ -2,6 +2,7 @@
 
 import base64
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,22 +37,21 @@ def test_both_keys_pass_by_bearer_header_and_browser_password(locked: TestClient
         assert locked.get("/", headers={"Authorization": basic(key)}).status_code == 200
 
 
+WRONG = [
+    {},
+    {"Authorization": "Bearer wrong"},
+    {"Authorization": "Basic %%%"},
+    {"Authorization": basic("wrong")},
+    {"Authorization": f"Digest {NEW}"},
+    {"X-API-Key": OLD[:-1]},
+    {"X-API-Key": ""},
+    {"Authorization": "Bearer \xff\xfe"},
+]
+
+
+@pytest.mark.parametrize("headers", WRONG, ids=range(len(WRONG)))
 @pytest.mark.parametrize(
-    "headers",
-    [
-        {},
-        {"Authorization": "Bearer wrong"},
-        {"Authorization": "Bearer "},
-        {"Authorization": "Basic %%%"},
-        {"Authorization": basic("wrong")},
-        {"Authorization": f"Digest {NEW}"},
-        {"X-API-Key": OLD[:-1]},
-        {"X-API-Key": ""},
-        {"Authorization": "Bearer \xff\xfe"},
-    ],
-)
-@pytest.mark.parametrize(
-    "path", [PATH, "/", "/v1/model", "/metrics", "/openapi.json", "/static/style.css", "/nowhere"]
+    "path", [PATH, "/", "/metrics", "/openapi.json", "/static/style.css", "/x"]
 )
 def test_everything_but_probes_needs_a_key(
     locked: TestClient, path: str, headers: dict[str, str]
@@ -60,6 +60,7 @@ def test_everything_but_probes_needs_a_key(
     answer = locked.get(path, headers=raw)
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"].startswith("Basic")
+    assert answer.headers["connection"] == "close"
     assert answer.json()["error"]["kind"] == "NoKey"
 
 
@@ -73,28 +74,17 @@ def test_keys_of_a_file_change_while_serving(bundle: Path, tmp_path: Path) -> No
     file.write_text(f"{OLD}\n")
     watcher = BundleWatcher(ServiceSettings(bundle, key_file=file), Metrics())
     asking = TestClient(make_app(watcher.settings, watcher))
-    assert asking.get(PATH, headers={"X-API-Key": OLD}).status_code == 200
-    file.write_text(f"{NEW}\n")
-    watcher.check()
-    assert asking.get(PATH, headers={"X-API-Key": OLD}).status_code == 401
-    assert asking.get(PATH, headers={"X-API-Key": NEW}).status_code == 200
-    file.write_text("short\n")
-    watcher.check()
-    assert asking.get(PATH, headers={"X-API-Key": NEW}).status_code == 200
-    assert (
-        'neatrec_bad_files_total{file="keys"} 1.0'
-        in asking.get("/metrics", headers={"X-API-Key": NEW}).text
-    )
 
+    def statuses() -> list[int]:
+        return [asking.get(PATH, headers={"X-API-Key": key}).status_code for key in (OLD, NEW)]
 
-def test_a_key_file_hides_what_the_environment_says(
-    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NEATREC_API_KEY", "short")
-    keys = tmp_path / "keys"
-    keys.write_text(NEW)
-    client = TestClient(make_app(ServiceSettings(bundle, key_file=keys)))
-    assert client.get(PATH, headers={"X-API-Key": NEW}).status_code == 200
+    assert statuses() == [200, 401]
+    for text in (f"{NEW}\n", "short\n"):  # a bad file leaves the keys as they are
+        file.write_text(text)
+        watcher.check()
+        assert statuses() == [401, 200]
+    counted = asking.get("/metrics", headers={"X-API-Key": NEW}).text
+    assert 'neatrec_bad_files_total{file="keys"} 1.0' in counted
 
 
 def test_a_key_is_never_said(
@@ -127,29 +117,16 @@ def test_an_empty_or_missing_key_file_is_refused(tmp_path: Path) -> None:
         read_keys(tmp_path / "empty")
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "shop.example"])
 def test_the_outside_needs_a_key_and_loopback_none(
-    bundle: Path, monkeypatch: pytest.MonkeyPatch
+    bundle: Path, host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outside, inside = (
-        ("0.0.0.0", "::", "192.168.1.5", "shop.example"),
-        ("127.0.0.1", "::1", "localhost", "127.8.8.8"),
-    )
-    for host in outside:
-        with pytest.raises(ParameterError, match="loopback address unless there is an API key"):
-            require_api_key(host, ServiceSettings(bundle))
-    for host in inside:
+    for inside in ("127.0.0.1", "::1", "localhost", "127.8.8.8"):
+        require_api_key(inside, ServiceSettings(bundle))
+    with pytest.raises(ParameterError, match="loopback address unless there is an API key"):
         require_api_key(host, ServiceSettings(bundle))
     monkeypatch.setenv("NEATREC_API_KEY", NEW)
-    for host in outside:
-        require_api_key(host, ServiceSettings(bundle))
-
-
-def test_only_named_pages_may_ask_from_another_origin(bundle: Path) -> None:
-    asking = TestClient(make_app(ServiceSettings(bundle, cors=("https://shop.example",))))
-    good = asking.get(PATH, headers={"Origin": "https://shop.example"})
-    other = asking.get(PATH, headers={"Origin": "https://evil.example"})
-    assert good.headers["access-control-allow-origin"] == "https://shop.example"
-    assert "access-control-allow-origin" not in other.headers
+    require_api_key(host, ServiceSettings(bundle))
 
 
 def test_a_browser_may_ask_beforehand_without_a_key(
@@ -164,11 +141,10 @@ def test_a_browser_may_ask_beforehand_without_a_key(
 
 def test_a_page_elsewhere_can_read_a_refusal(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEATREC_API_KEY", NEW)
+    settings = ServiceSettings(bundle, cors=("https://shop.example",))
+    asking = TestClient(make_app(settings))
+    full = TestClient(make_app(replace(settings, in_flight=0)))
     headers = {"Origin": "https://shop.example"}
-    asking = TestClient(make_app(ServiceSettings(bundle, cors=("https://shop.example",))))
-    full = TestClient(
-        make_app(ServiceSettings(bundle, cors=("https://shop.example",), in_flight=0))
-    )
     keyed = {**headers, "X-API-Key": NEW}
     refused = [
         asking.get(PATH, headers=headers),
@@ -178,48 +154,18 @@ def test_a_page_elsewhere_can_read_a_refusal(bundle: Path, monkeypatch: pytest.M
     assert [answer.status_code for answer in refused] == [401, 413, 503]
     for answer in refused:
         assert answer.headers["access-control-allow-origin"] == "https://shop.example"
-        assert answer.headers["x-content-type-options"] == "nosniff"
         assert "default-src 'none'" in answer.headers["content-security-policy"]
+    other = asking.get(PATH, headers={**keyed, "Origin": "https://evil.example"})
+    assert "access-control-allow-origin" not in other.headers
 
 
-@pytest.mark.parametrize("cors", [(), ("https://shop.example",)])
-def test_options_without_a_key_show_no_page(
-    bundle: Path, monkeypatch, cors: tuple[str, ...]
-) -> None:
-    monkeypatch.setenv("NEATREC_API_KEY", NEW)
-    asking = TestClient(make_app(ServiceSettings(bundle, cors=cors)))
-    asked = {"Access-Control-Request-Method": "GET", "Accept": "text/html"}
-    for headers in (asked, {**asked, "Origin": "https://evil.example"}):
-        answer = asking.options("/nowhere", headers=headers)
-        assert answer.status_code in (400, 401)
-        assert "html" not in answer.headers["content-type"]
+HOSTS = {
+    **dict.fromkeys(["127.0.0.1:8000", "LOCALHOST:1", "[::1]:8000", "box.lan:8000"], 200),
+    **dict.fromkeys(["127.0.0.9", "evil.example", "127.0.0.1.evil.example", "[::1", ""], 400),
+}
 
 
-def test_a_header_of_another_does_not_hide_a_valid_key(locked: TestClient) -> None:
-    for other in ("Bearer of-some-proxy-before-us", basic("wrong"), "Digest x"):
-        assert (
-            locked.get(PATH, headers={"Authorization": other, "X-API-Key": NEW}).status_code == 200
-        )
-    wrong = {"Authorization": f"Bearer {NEW}", "X-API-Key": "a-key-of-something-else"}
-    assert locked.get(PATH, headers=wrong).status_code == 200
-
-
-@pytest.mark.parametrize(
-    ("host", "status"),
-    [
-        ("127.0.0.1:8000", 200),
-        ("127.0.0.9", 400),
-        ("LOCALHOST:1", 200),
-        ("[::1]:8000", 200),
-        ("box.lan:8000", 200),
-        ("evil.example", 400),
-        ("127.0.0.1.evil.example", 400),
-        ("localhost.evil.example:8000", 400),
-        ("evil.example:127.0.0.1", 400),
-        ("[::1", 400),
-        ("", 400),
-    ],
-)
+@pytest.mark.parametrize(("host", "status"), HOSTS.items())
 def test_without_a_key_only_this_machines_names_are_answered(
     bundle: Path, host: str, status: int
 ) -> None:
@@ -228,12 +174,3 @@ def test_without_a_key_only_this_machines_names_are_answered(
     for path in (PATH, "/", "/openapi.json", "/metrics"):
         assert asking.get(path, headers={"host": host}).status_code == status
     assert asking.get("/healthz", headers={"host": host}).status_code == 200
-
-
-def test_with_a_key_any_name_is_answered(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NEATREC_API_KEY", "a-key-of-the-shop")
-    asking = TestClient(
-        make_app(ServiceSettings(bundle, host="0.0.0.0")),
-        headers={"X-API-Key": "a-key-of-the-shop"},
-    )
-    assert asking.get(PATH, headers={"host": "shop.example"}).status_code == 200

@@ -1,8 +1,9 @@
-"""What the API refuses, and that it says why."""
+"""What the API refuses, and that it says why; slow and vanished callers."""
 
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -11,61 +12,43 @@ from starlette.testclient import TestClient
 from neatrec.service.app import make_app
 from neatrec.service.settings import ServiceSettings
 
-LARGE = json.dumps({"items": ["100"] * 10, "k": 5, "category": ["x" * 200] * 6000})
-
+ITEM, CART = "/v1/complements?item=100", "/v1/cart/complements"
+WRONG = (
+    *("k=0", "k=-1", "k=101", "k=1e9", "k=1000000000", "k=abc", "k=", "k=%D9%A3", "k=1&k=2"),
+    *("item=101", "min_evidence=sum", "diversify=maybe", "limit=5", "same_category=first"),
+    *("month=13", "include=explain", "exclude=1" + "&exclude=1" * 100),
+    "category=dairy" + "&category=dairy" * 20,
+)
+WRONG_BODIES = (
+    *("", "{", "[]", '{"items": []}', json.dumps({"items": ["1"] * 101}), "[" * 100_000),
+    *('{"items": ["100"], "k": 0}', '{"items": ["100"], "k": "5"}', '{"items": ["\\u0000"]}'),
+    '{"items": ["100"], "limit": 1}',
+)
+LARGE = json.dumps({"items": ["100"] * 10, "category": ["x" * 200] * 6000})
 REFUSED = [
-    ("k 0", "GET", "/v1/complements?item=100&k=0", None, 422),
-    ("k negative", "GET", "/v1/complements?item=100&k=-1", None, 422),
-    ("k 101", "GET", "/v1/complements?item=100&k=101", None, 422),
-    ("k huge", "GET", "/v1/complements?item=100&k=1e9", None, 422),
-    ("k huge digits", "GET", "/v1/complements?item=100&k=1000000000", None, 422),
-    ("k text", "GET", "/v1/complements?item=100&k=abc", None, 422),
-    ("k empty", "GET", "/v1/complements?item=100&k=", None, 422),
-    ("k other digits", "GET", "/v1/complements?item=100&k=%D9%A3", None, 422),
-    ("k twice", "GET", "/v1/complements?item=100&k=1&k=2", None, 422),
-    ("no item", "GET", "/v1/complements", None, 422),
-    ("empty item", "GET", "/v1/complements?item=", None, 422),
-    ("two items", "GET", "/v1/complements?item=100&item=101", None, 422),
-    ("NUL", "GET", "/v1/complements?item=100%00", None, 422),
-    ("257 characters", "GET", f"/v1/complements?item={'x' * 257}", None, 404),
-    ("dots", "GET", "/v1/complements?item=../../x", None, 404),
-    ("dots in the path", "GET", "/v1/items/..%2F..%2Fx", None, 404),
-    ("NUL in the path", "GET", "/v1/items/x%00", None, 404),
-    ("257 in the path", "GET", f"/v1/items/{'x' * 257}", None, 404),
-    ("not UTF-8", "GET", "/v1/complements?item=%ff", None, 422),
-    ("bad level", "GET", "/v1/complements?item=100&min_evidence=sum", None, 422),
-    ("bad boolean", "GET", "/v1/complements?item=100&diversify=maybe", None, 422),
-    ("unknown parameter", "GET", "/v1/complements?item=100&limit=5", None, 422),
-    ("long query", "GET", "/v1/complements?item=100&" + "exclude=xxxxxxxx&" * 3000, None, 414),
-    ("many excluded", "GET", "/v1/complements?item=100" + "&exclude=1" * 101, None, 422),
-    ("empty search", "GET", "/v1/items?q=%20", None, 422),
-    ("long search", "GET", f"/v1/items?q={'x' * 257}", None, 422),
-    ("one of a pair", "GET", "/v1/pair?a=100", None, 422),
-    ("large body", "POST", "/v1/cart/complements", LARGE, 413),
-    ("no body", "POST", "/v1/cart/complements", "", 422),
-    ("not JSON", "POST", "/v1/cart/complements", "{", 422),
-    ("not an object", "POST", "/v1/cart/complements", "[]", 422),
-    ("empty cart", "POST", "/v1/cart/complements", '{"items": []}', 422),
-    ("101 in the cart", "POST", "/v1/cart/complements", json.dumps({"items": ["1"] * 101}), 422),
-    ("cart k 0", "POST", "/v1/cart/complements", '{"items": ["100"], "k": 0}', 422),
-    ("cart k text", "POST", "/v1/cart/complements", '{"items": ["100"], "k": "5"}', 422),
-    ("cart NUL", "POST", "/v1/cart/complements", '{"items": ["\\u0000"]}', 422),
-    ("cart 257", "POST", "/v1/cart/complements", json.dumps({"items": ["x" * 257]}), 404),
-    ("cart unknown entry", "POST", "/v1/cart/complements", '{"items": ["100"], "limit": 1}', 422),
-    ("deep body", "POST", "/v1/cart/complements", "[" * 100_000, 422),
-    ("no such path", "GET", "/v1/nothing", None, 404),
-    ("no such method", "DELETE", "/v1/complements", None, 405),
-    ("static escape", "GET", "/static/..%2Fapp.py", None, 404),
+    *((f"{ITEM}&{query}", None, 422) for query in WRONG),
+    *((CART, body, 422) for body in WRONG_BODIES),
+    ("/v1/complements", None, 422),
+    ("/v1/complements?item=", None, 422),
+    ("/v1/complements?item=%00", None, 422),
+    ("/v1/complements?item=%ff", None, 422),
+    ("/v1/items?q=%20", None, 422),
+    (f"/v1/items?q={'x' * 257}", None, 422),
+    ("/v1/pair?a=100", None, 422),
+    (f"/v1/complements?item={'x' * 257}", None, 404),
+    ("/v1/complements?item=../../x", None, 404),
+    ("/v1/items/..%2F..%2Fx", None, 404),
+    ("/v1/items/x%00", None, 404),
+    ("/v1/nothing", None, 404),
+    ("/static/..%2Fapp.py", None, 404),
+    (f"{ITEM}&" + "exclude=xxxxxxxx&" * 3000, None, 414),
+    (CART, LARGE, 413),
 ]
 
 
-@pytest.mark.parametrize(
-    ("what", "method", "path", "body", "status"), REFUSED, ids=[row[0] for row in REFUSED]
-)
-def test_the_table_of_limits(
-    client, what: str, method: str, path: str, body: str | None, status: int
-) -> None:
-    answer = client.request(method, path, content=body)
+@pytest.mark.parametrize(("path", "body", "status"), REFUSED, ids=range(len(REFUSED)))
+def test_the_table_of_limits(client: TestClient, path: str, body: str | None, status: int) -> None:
+    answer = client.request("GET" if body is None else "POST", path, content=body)
     assert answer.status_code == status, answer.text
     error = answer.json()["error"]
     assert error["message"]
@@ -147,3 +130,64 @@ def test_a_fault_of_ours_is_an_error_without_a_traceback(
     assert answer.status_code == 500
     assert answer.json()["error"]["message"] == "the service failed"
     assert "Traceback" not in answer.text
+
+
+def posted(app: Any, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What is sent for a cart whose body arrives as `messages`, and after them nothing more."""
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        if messages:
+            return messages.pop(0)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(message: Any) -> None:
+        sent.append(dict(message))
+
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": "/v1/cart/complements",
+        "raw_path": b"/v1/cart/complements",
+        "query_string": b"",
+        "root_path": "",
+        "headers": [(b"content-length", b"50")],
+        "server": ("shop", 80),
+        "client": ("caller", 1),
+    }
+
+    async def ask() -> None:
+        # without a deadline of the service the test would wait for ever
+        await asyncio.wait_for(app(scope, receive, send), 60)
+
+    asyncio.run(ask())
+    return sent
+
+
+def test_a_body_that_does_not_arrive_gives_its_place_back(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("neatrec.service.middleware.BODY_SECONDS", 0.1)
+    app = make_app(ServiceSettings(bundle, in_flight=1))
+    part = {"type": "http.request", "body": b"{", "more_body": True}
+    start, body = posted(app, [part])
+    assert start["status"] == 408
+    assert (b"connection", b"close") in start["headers"]
+    assert b"the body must arrive within 0.1 seconds" in body["body"]
+    rest = {"type": "http.request", "body": b'{"items": ["101"]}', "more_body": False}
+    assert posted(app, [rest])[0]["status"] == 200
+
+
+def test_a_caller_who_goes_away_leaves_no_traceback(
+    bundle: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = make_app(ServiceSettings(bundle))
+    posted(
+        app,
+        [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}],
+    )
+    assert not caplog.records

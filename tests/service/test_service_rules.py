@@ -58,13 +58,6 @@ def test_a_block_takes_an_item_out_and_a_pin_puts_one_in(bundle: Path, tmp_path:
     assert 'neatrec_rule_hits_total{action="block"' in metrics
 
 
-def test_a_block_for_every_query(bundle: Path, tmp_path: Path) -> None:
-    shop = Shop(bundle, tmp_path, rules=HEADER + f"*,{SALSA},block,,,\n")
-    assert SALSA not in [line["id"] for line in shop.ask(CHIPS, k=100, min_evidence="guess")]
-    cart = shop.client.post("/v1/cart/complements", json={"items": [CHIPS, TEA], "k": 100}).json()
-    assert SALSA not in [line["id"] for line in cart["complements"]]
-
-
 def test_a_block_in_a_cart_is_counted_and_its_place_filled(bundle: Path, tmp_path: Path) -> None:
     shop = Shop(bundle, tmp_path, rules=HEADER)
     asked = {"items": [CHIPS, TEA], "k": 3, "min_evidence": "guess"}
@@ -102,43 +95,30 @@ def test_only_what_is_available_is_named(bundle: Path, tmp_path: Path) -> None:
     assert {line["id"] for line in everything.ask(CHIPS, k=100, min_evidence="guess")} <= {TEA}
 
 
-PINS_OF_THREE = "100,200,pin,1,2020-01-01,\n100,201,pin,1,2999-01-01,\n100,202,pin,1,,\n"
 BAD = [
-    ("no header", "100,200,block,,,\n", "line 1: the column 'query' is missing"),
-    ("foreign column", "query,item,action,colour\n", "there is no column 'colour'"),
+    ("100,200,block,,,\n", "line 1: the column 'query' is missing"),
+    ("query,item,action,colour\n", "there is no column 'colour'"),
     (
-        "bad action",
         HEADER + "100,200,hide,,,\n",
         "line 2: `action` must be block, pin, boost or note, got 'hide'",
     ),
+    (HEADER + "100,200,pin,0,,\n", "`position` must be a whole number from 1 to 100, got '0'"),
+    (HEADER + "100,200,pin,1,24.12.2026,\n", "`until` must be a day such as 2026-12-24"),
+    (HEADER + "100,,block,,,\n", "`query` and `item` must be ids"),
+    (HEADER + "100,100,pin,1,,\n", "an item is never recommended for itself"),
+    (HEADER + "*,100,pin,1,,\n", "a pin needs a query of its own"),
+    (HEADER + "100,200,block,,,a, b\n", "line 2: 7 cells for 6 columns"),
+    (HEADER + '100,"200,block,,,\n', "it is not CSV"),
     (
-        "bad position",
-        HEADER + "100,200,pin,0,,\n",
-        "`position` must be a whole number from 1 to 100, got '0'",
+        HEADER + "1,2,pin,1,2020-01-01,\n1,3,pin,1,2999-01-01,\n1,4,pin,1,,\n",
+        "line 4: two items are pinned to position 1 of '1' .see line 3",
     ),
-    ("bad day", HEADER + "100,200,pin,1,24.12.2026,\n", "`until` must be a day such as 2026-12-24"),
-    ("no item", HEADER + "100,,block,,,\n", "`query` and `item` must be ids"),
-    ("itself", HEADER + "100,100,pin,1,,\n", "an item is never recommended for itself"),
-    ("pin for all", HEADER + "*,100,pin,1,,\n", "a pin needs a query of its own"),
-    (
-        "one place twice",
-        HEADER + "100,200,pin,1,,\n100,201,pin,1,,\n",
-        "two items are pinned to position 1 of '100'",
-    ),
-    ("a comma in a note", HEADER + "100,200,block,,,a, b\n", "line 2: 7 cells for 6 columns"),
-    (
-        "days that meet",
-        HEADER + "100,200,pin,1,2998-01-01,\n100,201,pin,1,2999-01-01,\n",
-        "line 3: two items are pinned",
-    ),
-    ("an ended one first", HEADER + PINS_OF_THREE, "line 4: two items are pinned .* .see line 3"),
-    ("open quote", HEADER + '100,"200,block,,,\n', "it is not CSV"),
 ]
 
 
-@pytest.mark.parametrize(("what", "text", "match"), BAD, ids=[row[0] for row in BAD])
+@pytest.mark.parametrize(("text", "match"), BAD, ids=range(len(BAD)))
 def test_bad_rules_are_refused_by_line_and_the_old_ones_stay(
-    bundle, tmp_path, what, text, match: str, caplog
+    bundle, tmp_path, text, match: str, caplog
 ) -> None:
     file = tmp_path / "bad.csv"
     file.write_text(text)
@@ -154,22 +134,14 @@ def test_bad_rules_are_refused_by_line_and_the_old_ones_stay(
 def test_rules_that_name_unknown_ids_are_said(
     bundle: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lines = f"gone,{SALSA},block,,,\n{CHIPS},gone,pin,1,,\n*,gone,block,,,\n*,{SALSA},block,,,\n{CHIPS},{TEA},pin,2,,\n"
+    lines = f"gone,{SALSA},block,,,\n{CHIPS},gone,pin,1,,\n*,gone,block,,,\n*,{SALSA},block,,,\n"
     shop = Shop(bundle, tmp_path, rules=HEADER + lines + "gone,gone too,block,,2020-01-01,ended\n")
-    assert "rules: 3 of 5 name an id that the bundle does not hold" in caplog.text
+    assert "rules: 3 of 4 name an id that the bundle does not hold" in caplog.text
     caplog.clear()
     shop.change(rules=HEADER + f"*,{SALSA},block,,,\n")
     assert "does not hold" not in caplog.text
     shop.change(rules=HEADER + f"gone,{SALSA},block,,,\n{CHIPS},gone,pin,1,,\n")
     assert shop.ask(CHIPS, k=1)[0]["id"] == SALSA  # items that the catalogue lost are no fault
-
-
-def test_a_place_may_be_pinned_anew_once_the_old_pin_has_ended(tmp_path: Path) -> None:
-    file = tmp_path / "rules.csv"
-    file.write_text(HEADER + "100,200,pin,1,2026-12-24,\n100,201,pin,1,,\n")
-    assert len(read_rules(file, date(2026, 12, 25)).today(date(2026, 12, 25))) == 1
-    with pytest.raises(SourceError, match="two items are pinned to position 1"):
-        read_rules(file, date(2026, 12, 24))
 
 
 def test_a_pin_does_not_act_in_a_cart(bundle: Path, tmp_path: Path) -> None:

@@ -9,8 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis.config import SchemathesisConfig
 from starlette.testclient import TestClient
 
-from helpers.service_bundle import id_of
-from neatrec.service import schemas
 from neatrec.service.app import make_app
 from neatrec.service.settings import ServiceSettings
 
@@ -56,58 +54,6 @@ def test_what_the_document_allows_is_answered_and_what_it_forbids_refused(
         case.call_and_validate()
 
     check()
-
-
-@pytest.mark.parametrize(("path", "method"), OPERATIONS[:3])
-def test_any_filters_on_items_that_exist_are_answered_as_it_promises(
-    api: Any, path: str, method: str
-) -> None:
-    known = {"item": "100", "a": "100", "b": id_of("Marinara Sauce")}
-
-    @calm
-    @given(case=api[path][method].as_strategy(generation_mode=POSITIVE))
-    def check(case: schemathesis.Case) -> None:
-        for place in (case.query, case.path_parameters):
-            place.update({name: item for name, item in known.items() if name in place})
-        if path == "/v1/cart/complements":
-            case.body["items"] = ["100", id_of("Salsa")]
-        case.call_and_validate()
-
-    check()
-
-
-def test_the_document_has_an_example_for_every_answer(client: TestClient) -> None:
-    document = client.get("/openapi.json").json()
-    components = document["components"]["schemas"]
-    assert len(components) > 10
-    for name, schema in components.items():
-        getattr(schemas, name).model_validate(schema["example"])
-    for operations in document["paths"].values():
-        for operation in operations.values():
-            for status, said in operation["responses"].items():
-                if "text/csv" in said["content"]:
-                    continue
-                content = said["content"]["application/json"]
-                assert content["schema"]["$ref"]
-                if status != "200":
-                    schemas.ErrorOut.model_validate(content["example"])
-    posted = document["paths"]["/v1/cart/complements"]["post"]
-    assert posted["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith(
-        "/CartQuery"
-    )
-    assert set(posted["responses"]) == {"200", "401", "404", "408", "413", "422", "503"}
-    assert set(document["paths"]) == {
-        "/v1/complements",
-        "/v1/cart/complements",
-        "/v1/items/{item}",
-        "/v1/pair",
-        "/v1/pairs",
-        "/v1/pairs.csv",
-        "/v1/items",
-        "/v1/model",
-        "/healthz",
-        "/readyz",
-    }
 
 
 @pytest.mark.parametrize("key", [None, "a-key-of-the-shop"])

@@ -12,13 +12,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from helpers.dated_shop import dated_shop
-from neatrec.check.run import check_baskets
-from neatrec.cli.main import exit_code_of
 from neatrec.models import Run, make_model
-from neatrec.models.items import find_items
 from neatrec.service.app import make_app
 from neatrec.service.settings import ServiceSettings
-from neatrec.serving import PairTable, save_indexed
+from neatrec.serving import save_indexed
 
 WORDS = "x within December: seasonal."
 
@@ -70,21 +67,6 @@ def test_a_seasonal_item_is_listed_in_its_season(client: TestClient) -> None:
     assert ask(client, item="ice", month=12)["explained"] == []
 
 
-@pytest.mark.parametrize(
-    ("query", "said"),
-    [
-        ({"month": 13}, "`month` must be a whole number from 1 to 12"),
-        ({"include": "explain"}, "there is no `include`"),
-    ],
-)
-def test_a_month_or_a_list_that_there_is_not_is_refused(
-    client: TestClient, query: dict[str, Any], said: str
-) -> None:
-    answer = client.get("/v1/complements", params={"item": "candy", **query})
-    assert answer.status_code == 422
-    assert said in answer.json()["error"]["message"]
-
-
 def test_what_the_evidence_is_measured_within_is_said(client: TestClient) -> None:
     model = client.get("/v1/model").json()
     assert model["strata"] == ["basket_size", "month", "store"]
@@ -117,50 +99,22 @@ def test_the_link_to_what_is_explained_keeps_the_filters(client: TestClient) -> 
     }
 
 
-def test_the_prompt_lists_the_same(dated: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code_of(["recommend", str(dated), "candy"]) == 0
-    plain = capsys.readouterr().out
-    assert "wreath" not in plain
-    assert "Evidence is measured within basket size, month, store." in plain
-    for choice in (["--include-explained"], ["--month", "12"]):
-        assert exit_code_of(["recommend", str(dated), "candy", *choice]) == 0
-        out = capsys.readouterr().out
-        assert "Only by season, store or basket size:" in out
-        assert WORDS in out
-    assert exit_code_of(["recommend", str(dated), "candy", "--month", "7"]) == 0
-    assert "wreath" not in capsys.readouterr().out
-
-
 OPEN = "Seasons and stores could not be ruled out as the reason of a pair."
-EXPONENT = re.compile(r"\d[eE][-+]?\d")
 
 
 def test_without_times_and_stores_no_text_for_people_claims_more_than_it_knows(
-    tmp_path: Path, capsys
+    tmp_path: Path,
 ) -> None:
     """The pair of buns and sausages has the smallest q there is: no text shows it as it is."""
-    baskets, place = replace(dated_shop(), times=None, attributes={}), tmp_path / "bundle"
-    save_indexed(make_model("shrunk-lift").fit(baskets, Run(threads=1)), place, baskets, seed=0)
-    assert (
-        PairTable.open(place).evidence(*find_items(baskets.catalog, ["bun", "sausage"]).tolist()).q
-        < 1e-30
-    )
-    shown = {"check": check_baskets(baskets).to_text()}
-    for words in (
-        ["show", str(place)],
-        ["recommend", str(place), "bun", "--min-evidence", "guess"],
-    ):
-        capsys.readouterr()
-        assert exit_code_of(words) == 0
-        shown[words[0]] = capsys.readouterr().out
-    with TestClient(make_app(ServiceSettings(place))) as client:
-        for page in ("/item?id=bun&min_evidence=guess", "/pair?a=bun&b=sausage", "/quality"):
-            shown[page] = client.get(page, headers={"accept": "text/html"}).text
-    for where, text in shown.items():
-        plain = re.sub(
-            r"<[^>]*>|\b[0-9a-f]{12,64}\b", " ", text
-        )  # tags hold colours, hashes are no numbers
-        assert OPEN in " ".join(plain.split()), where
-        assert "1,000,000" not in plain, where
-        assert not EXPONENT.search(plain), (where, EXPONENT.search(plain))
-    assert "fewer than 1 in 1,000<" in shown["/pair?a=bun&b=sausage"]
+    baskets = replace(dated_shop(), times=None, attributes={})
+    fitted = make_model("shrunk-lift").fit(baskets, Run(threads=1))
+    save_indexed(fitted, tmp_path / "bundle", baskets, seed=0)
+    with TestClient(make_app(ServiceSettings(tmp_path / "bundle"))) as client:
+        for path in ("/item?id=bun&min_evidence=guess", "/pair?a=bun&b=sausage", "/quality"):
+            page = client.get(path, headers={"accept": "text/html"}).text
+            # tags hold colours, hashes are no numbers
+            plain = " ".join(re.sub(r"<[^>]*>|\b[0-9a-f]{12,64}\b", " ", page).split())
+            assert OPEN in plain, path
+            assert "1,000,000" not in plain, path
+            assert not re.search(r"\d[eE][-+]?\d", plain), path
+            assert ("fewer than 1 in 1,000" in plain) == path.startswith("/pair")

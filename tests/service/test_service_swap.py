@@ -1,6 +1,5 @@
 """A new bundle takes over while requests go on; a bad one does not."""
 
-import errno
 import gc
 import logging
 import os
@@ -16,10 +15,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from helpers.service_bundle import write_bundle
-from neatrec.errors import BundleError, NeatrecError, ResourceError
+from neatrec.errors import BundleError, NeatrecError
 from neatrec.release.limits import PublishLimits
-from neatrec.release.publish import publish, rollback
-from neatrec.service import watcher as watcher_module
+from neatrec.release.publish import publish
 from neatrec.service.app import make_app
 from neatrec.service.metrics import Metrics
 from neatrec.service.settings import ServiceSettings
@@ -73,41 +71,6 @@ def test_a_flip_is_noticed_and_every_answer_names_its_version(
     assert f'bundle="{hashes[0][:12]}",route="/v1/complements",status="200"' in metrics
 
 
-def test_publish_and_rollback_reach_the_server(versions: list[Path], tmp_path: Path) -> None:
-    store, gate = tmp_path / "store", PublishLimits(coverage_fall=1, top10_changed=1)
-    publish(versions[0], store, gate)
-    watcher = BundleWatcher(ServiceSettings(store), Metrics())
-    hashes = [PairTable.open(bundle).version for bundle in versions]
-    assert watcher.snapshot.bundle.version == hashes[0]
-    publish(versions[1], store, gate)
-    assert watcher.check()
-    assert watcher.snapshot.bundle.version == hashes[1]
-    rollback(store)
-    assert watcher.check()
-    assert watcher.snapshot.bundle.version == hashes[0]
-
-
-def test_a_swap_compares_with_the_table_in_memory_and_keeps_neither_twice(
-    versions, tmp_path, monkeypatch
-) -> None:
-    store, gate = tmp_path / "store", PublishLimits(coverage_fall=1, top10_changed=1)
-    publish(versions[0], store, gate)
-    watcher = BundleWatcher(ServiceSettings(store), Metrics())
-    live = weakref.ref(watcher.snapshot.bundle.index)
-    publish(versions[1], store, gate)
-    opened, open_table = [], PairTable.open
-    monkeypatch.setattr(
-        PairTable,
-        "open",
-        lambda path, **options: opened.append(path) or open_table(path, **options),
-    )
-    assert watcher.check()
-    assert opened == [store / "current"]
-    assert watcher.snapshot.bundle.pairs.earlier.version == open_table(versions[0]).version
-    gc.collect()
-    assert live() is None
-
-
 def test_a_bundle_replaced_in_its_place_is_noticed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -117,8 +80,12 @@ def test_a_bundle_replaced_in_its_place_is_noticed(
     before = watcher.snapshot.bundle.version
     write_bundle(bundle, seed=2)
     assert watcher.check()
-    assert watcher.snapshot.bundle.version == PairTable.open(bundle).version != before
-    assert f"bundle loaded, version {PairTable.open(bundle).version[:12]}: {bundle}" in caplog.text
+    version = watcher.snapshot.bundle.version
+    assert version == PairTable.open(bundle).version != before
+    assert f"version {version[:12]} answers" in caplog.text
+    shutil.rmtree(bundle)
+    assert not watcher.check()
+    assert watcher.snapshot.bundle.version == version
 
 
 @pytest.mark.parametrize("number", range(6))
@@ -192,18 +159,10 @@ def test_no_name_of_a_folder_or_file_forges_a_line_of_the_log(
     rules.write_text('query,item,action\n100,101,"x\nERROR forged\x1b[31m"\n')
     flip(store, damaged_copy(versions[1], store))
     watcher.check()
-    for path in (
-        "/v1/complements?item=x%0aERROR%20forged",
-        "/%0aERROR%20forged",
-        "/item?id=%1b[31m",
-    ):
-        assert (
-            asking.get(path, headers={"user-agent": "x\x1b[31m", "accept": "text/html"}).status_code
-            < 500
-        )
-    written = [
-        record.getMessage() for record in caplog.records if record.name.startswith("neatrec")
-    ]
+    headers = {"user-agent": "x\x1b[31m", "accept": "text/html"}
+    for path in ("/v1/complements?item=x%0aERROR%20forged", "/%0aERROR", "/item?id=%1b[31m"):
+        assert asking.get(path, headers=headers).status_code < 500
+    written = [each.getMessage() for each in caplog.records if each.name.startswith("neatrec")]
     assert sum("refused, the old one stays" in line for line in written) == 2
     assert not [line for line in written if "\n" in line or "\x1b" in line]
 
@@ -218,101 +177,22 @@ def test_a_store_without_any_good_version_is_a_sentence(store: Path) -> None:
     assert found.value.exit_code == 1
 
 
-@pytest.mark.parametrize(
-    "name", ["table/answers.arrow", "table/items.arrow", "table/pairs.arrow", "arrays.safetensors"]
-)
-@pytest.mark.parametrize("how", ["noise", "truncated"])
+@pytest.mark.parametrize("name", ["table/answers.arrow", "table/pairs.arrow", "arrays.safetensors"])
+@pytest.mark.parametrize("content", [b"", b"noise" * 9999], ids=["truncated", "noise"])
 @pytest.mark.parametrize("share", [0.25, 0.0], ids=["in memory", "larger than the memory allows"])
 def test_files_changed_in_place_change_no_answer(
-    versions, tmp_path, name, how: str, share: float, monkeypatch
+    versions, tmp_path, name, content: bytes, share: float, monkeypatch
 ) -> None:
     monkeypatch.setattr("neatrec.serving.files.MAX_MEMORY_SHARE", share)
     bundle = Path(shutil.copytree(versions[0], tmp_path / "bundle"))
     watcher = BundleWatcher(ServiceSettings(bundle), Metrics())
     asking = TestClient(make_app(watcher.settings, watcher))
-    paths = [f"/v1/complements?item={item}&min_evidence=guess" for item in (100, 305)] + [
-        "/v1/pair?a=100&b=305"
-    ]
+    paths = [f"/v1/complements?item={item}&min_evidence=guess" for item in (100, 305)]
     before = [asking.get(path).json() for path in paths]
-    size = (bundle / name).stat().st_size
-    overwrite(bundle / name, os.urandom(size) if how == "noise" else b"")
-    assert [asking.get(path).json() for path in paths] == before
+    overwrite(bundle / name, content)
     assert not watcher.check()
     assert "is damaged" in str(watcher.snapshot.refusal)
     assert [asking.get(path).json() for path in paths] == before
-
-
-def test_no_room_for_a_copy_is_a_sentence(
-    versions: list[Path], tmp_path: Path, monkeypatch
-) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("neatrec.serving.files.MAX_MEMORY_SHARE", 0.0)
-    monkeypatch.setattr("neatrec.serving.files.copyfileobj", full)
-    with pytest.raises(
-        ResourceError, match=r"cannot copy .* to the temporary folder: No space left .* set TMPDIR"
-    ):
-        PairTable.open(versions[0])
-
-
-def wrapped(cause: Exception) -> Exception:
-    error = BundleError("cannot be read")
-    error.__cause__ = cause
-    return error
-
-
-PASSING = [
-    OSError(errno.EMFILE, "too many open files"),
-    MemoryError(),
-    wrapped(OSError(errno.ENFILE, "too many open files")),
-    wrapped(MemoryError()),
-    ResourceError("no room"),
-    RuntimeError("nobody foresaw it"),
-]
-
-
-@pytest.mark.parametrize("trouble", PASSING, ids=repr)
-def test_a_good_bundle_is_taken_once_a_passing_trouble_is_over(
-    versions, tmp_path, trouble, monkeypatch, caplog
-):
-    flip(tmp_path, versions[0])
-    metrics = Metrics()
-    watcher = BundleWatcher(ServiceSettings(tmp_path), metrics)
-    before = watcher.snapshot
-
-    def fails(_: Path) -> None:
-        raise trouble
-
-    monkeypatch.setattr(watcher.bundle, "read", fails)
-    flip(tmp_path, versions[1])
-    for _ in range(3):
-        assert not watcher.check()
-    assert watcher.snapshot.bundle is before.bundle
-    assert refused(metrics) == 1
-    assert caplog.text.count("it is tried again at every check") == 1
-    monkeypatch.setattr(watcher.bundle, "read", watcher_module._open)
-    assert watcher.check()
-    assert watcher.snapshot.bundle.version == PairTable.open(versions[1]).version
-
-
-def test_a_bad_bundle_is_read_once(
-    versions: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flip(tmp_path, versions[0])
-    metrics = Metrics()
-    watcher = BundleWatcher(ServiceSettings(tmp_path), metrics)
-    tried = []
-
-    def fails(place: Path) -> None:
-        tried.append(place)
-        raise wrapped(FileNotFoundError(errno.ENOENT, "gone"))
-
-    monkeypatch.setattr(watcher.bundle, "read", fails)
-    flip(tmp_path, versions[1])
-    for _ in range(3):
-        assert not watcher.check()
-    assert (len(tried), refused(metrics)) == (1, 1)
 
 
 def test_files_run_out_for_a_while_and_the_new_bundle_is_taken_after(
@@ -353,29 +233,11 @@ def test_an_old_bundle_is_let_go_although_its_pages_were_looked_at(
     assert [bundle() for bundle in old] == [None] * 4
 
 
-def test_a_store_whose_link_vanished_keeps_answering(versions: list[Path], tmp_path: Path) -> None:
-    flip(tmp_path, versions[0])
-    watcher = BundleWatcher(ServiceSettings(tmp_path), Metrics())
-    (tmp_path / "current").unlink()
-    assert not watcher.check()
-    assert watcher.snapshot.bundle.version == PairTable.open(versions[0]).version
-
-
 def test_a_server_does_not_start_on_a_damaged_bundle(versions: list[Path], tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="damaged"):
         BundleWatcher(ServiceSettings(damaged_copy(versions[0], tmp_path)), Metrics())
     with pytest.raises(BundleError, match="there is no bundle"):
         BundleWatcher(ServiceSettings(tmp_path / "nothing"), Metrics())
-
-
-def test_an_old_bundle_that_is_removed_still_answers(tmp_path: Path) -> None:
-    """Between the removal of an old version and the next check, exact answers still come from the old one."""
-    bundle = write_bundle(tmp_path / "bundle", k=3)
-    watcher = BundleWatcher(ServiceSettings(bundle), Metrics())
-    asking = TestClient(make_app(watcher.settings, watcher))
-    shutil.rmtree(bundle)
-    answer = asking.get("/v1/complements?item=100&k=30&min_evidence=guess")
-    assert len(answer.json()["complements"]) == 30
 
 
 def test_swaps_under_load_fail_no_request_and_mix_no_versions(versions, tmp_path, running) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 from urllib.parse import unquote_to_bytes
 
 from fastapi import APIRouter, FastAPI, Path, Query, Request
-from fastapi.responses import Response, StreamingResponse
+from fastapi.responses import JSONResponse, Response, StreamingResponse
 from fastapi.routing import APIRoute
 from pydantic import ValidationError
 from pydantic_core import to_json
@@ -19,28 +19,29 @@ from neatrec.service import schemas
 from neatrec.service.answers import completes, for_new_item, goes_with
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.metrics import Metrics
-from neatrec.service.problems import Problem, bad, invalid, refused
+from neatrec.service.problems import RequestError, bad, invalid, refused
 from neatrec.service.render import page_of_pairs, pair_filter, pair_out
 from neatrec.service.schemas import RequestModel, error_responses
 from neatrec.service.settings import MAX_QUERY_STRING
 from neatrec.service.snapshot import ServingSnapshot
-from neatrec.serving import FOOTER, Answers
+from neatrec.serving import FOOTER
 from neatrec.serving.evidence import CERTAIN, LIKELY
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class Route(APIRoute):
-    """A route whose handler takes the request and one record: of the query string, or of a JSON body.
+    """A route whose handler takes the request and one record, of the query string or a JSON body.
 
-    FastAPI documents the route. The record is read here: its dependency solver takes as long as an answer.
-    A handler that is no coroutine runs in a thread.
+    FastAPI documents the route. The record is read here, since its dependency solver takes as long
+    as an answer. A handler that is no coroutine runs in a thread.
     """
 
     keeps_blanks = True
     """Whether a parameter without a text counts as given."""
 
     def get_route_handler(self) -> Handler:
+        """The function that answers a request."""
         handle: Any = self.dependant.call
         hints = [hint for hint in get_type_hints(handle).values() if inspect.isclass(hint)]
         model = next((hint for hint in hints if issubclass(hint, RequestModel)), None)
@@ -95,16 +96,17 @@ def read(
 
 
 def check_query_string(text: bytes) -> None:
+    """Refuse a query string that is too long or not UTF-8."""
     if len(text) > MAX_QUERY_STRING:
         raise refused(414)
     try:
         unquote_to_bytes(text).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise Problem(422, "ParameterError", "the query string is not UTF-8") from error
+        raise RequestError(422, "ParameterError", "the query string is not UTF-8") from error
 
 
 class Api:
-    """Handlers. Each takes the snapshot of its request, so that no answer mixes two versions."""
+    """Handlers; each answers from the snapshot of its request, so that none mixes two versions."""
 
     def __init__(self, metrics: Metrics) -> None:
         self.metrics = metrics
@@ -138,7 +140,8 @@ class Api:
         }
         if answered.explained is not None:
             answer["explained"] = answered.explained_rows()
-        return self._send(bundle, answered, answer)
+        self.metrics.count(bundle.short, answered)
+        return json_response(answer)
 
     def cart(self, request: Request, cart: schemas.CartQuery) -> Response:
         """What completes a cart. Items of the cart and of its categories are left out."""
@@ -154,7 +157,8 @@ class Api:
             "notes": [*notes, *answered.notes],
             "footer": FOOTER,
         }
-        return self._send(bundle, answered, answer)
+        self.metrics.count(bundle.short, answered)
+        return json_response(answer)
 
     def pairs(self, request: Request, query: Annotated[schemas.PairsQuery, Query()]) -> Response:
         """All pairs with evidence: sorted, filtered, in pages."""
@@ -251,39 +255,34 @@ class Api:
         if unknown := sum(bundle.code(item) is None for item in set(items)):
             self.metrics.unknown.labels(bundle.short).inc(unknown)
 
-    def _send(self, bundle: LoadedBundle, answered: Answers, answer: dict[str, Any]) -> Response:
-        self.metrics.count(bundle.short, answered)
-        return json_response(answer)
-
 
 def add_api(app: FastAPI, metrics: Metrics) -> None:
+    """Add the routes of the API."""
     api = Api(metrics)
     router = APIRouter(route_class=Route, tags=["api"])
-
-    def add(path: str, handler: Any, shape: Any, *errors: int, method: str = "GET") -> None:
-        responses = error_responses(*errors)
+    common, posted = (401, 404, 414, 422, 503), (401, 404, 408, 413, 422, 503)
+    text: dict[str, Any] = {"text/csv": {"schema": {"type": "string"}}}
+    file: dict[int | str, Any] = {200: {"content": text}, **error_responses(*common)}
+    for path, handler, shape, errors in (
+        ("/v1/complements", api.complements, schemas.Complements, common),
+        ("/v1/cart/complements", api.cart, schemas.CartComplements, posted),
+        ("/v1/items/{item:path}", api.item, schemas.ItemOut, common),
+        ("/v1/pair", api.pair, schemas.Pair, common),
+        ("/v1/pairs", api.pairs, schemas.PairsOut, common),
+        ("/v1/pairs.csv", api.pairs_csv, None, ()),
+        ("/v1/items", api.items, schemas.SearchResults, (401, 414, 422, 503)),
+        ("/v1/model", api.model, schemas.ModelOut, (401, 422, 503)),
+        ("/healthz", api.healthz, schemas.Health, ()),
+        ("/readyz", api.readyz, schemas.Health, ()),
+    ):
         router.add_api_route(
-            path, handler, methods=[method], response_model=shape, responses=responses
+            path,
+            handler,
+            methods=["POST" if errors is posted else "GET"],
+            response_model=shape,
+            responses=file if shape is None else error_responses(*errors),
+            response_class=StreamingResponse if shape is None else JSONResponse,
         )
-
-    common = (401, 404, 414, 422, 503)
-    add("/v1/complements", api.complements, schemas.Complements, *common)
-    posted = (401, 404, 408, 413, 422, 503)
-    add("/v1/cart/complements", api.cart, schemas.CartComplements, *posted, method="POST")
-    add("/v1/items/{item:path}", api.item, schemas.ItemOut, *common)
-    add("/v1/pair", api.pair, schemas.Pair, *common)
-    add("/v1/pairs", api.pairs, schemas.PairsOut, *common)
-    file: dict[int | str, Any] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
-    router.add_api_route(
-        "/v1/pairs.csv",
-        api.pairs_csv,
-        responses=file | error_responses(*common),
-        response_class=StreamingResponse,
-    )
-    add("/v1/items", api.items, schemas.SearchResults, 401, 414, 422, 503)
-    add("/v1/model", api.model, schemas.ModelOut, 401, 422, 503)
-    add("/healthz", api.healthz, schemas.Health)
-    add("/readyz", api.readyz, schemas.Health)
     router.add_api_route("/metrics", api.prometheus, include_in_schema=False)
     app.include_router(router)
 
@@ -294,26 +293,28 @@ def check_no_query(request: Request) -> None:
 
 
 def snapshot_of(request: Request) -> ServingSnapshot:
-    """What this request answers from."""
+    """The snapshot that this request is answered from."""
     snapshot: ServingSnapshot = request.scope["neatrec"]
     return snapshot
 
 
 def json_response(answer: Any) -> Response:
+    """An answer in JSON; what is not a finite number is null."""
     return Response(to_json(answer, inf_nan_mode="null"), media_type="application/json")
 
 
 def head(bundle: LoadedBundle) -> dict[str, Any]:
-    """What every answer begins with."""
+    """The beginning of every answer of a model."""
     return {"bundle": bundle.version, "model": bundle.name}
 
 
 def item_out(bundle: LoadedBundle, code: int) -> dict[str, Any]:
+    """An item with its count."""
     return {**bundle.brief(code), "count": bundle.count[code]}
 
 
 def find(bundle: LoadedBundle, text: str, k: int) -> list[tuple[int, bool]]:
-    """Codes of items by id or by name, and whether the words stand in it; similar names come last."""
+    """Codes of items by id or name, and whether the name holds the words; similar ones are last."""
     code = bundle.code(text)
     found = bundle.search.hits(text, k)
     return found if code is None else [(code, True), *(hit for hit in found if hit[0] != code)][:k]

@@ -21,13 +21,13 @@ from neatrec.service.editor import Editor, add_editor
 from neatrec.service.metrics import Metrics
 from neatrec.service.middleware import PROBES, RequestMiddleware
 from neatrec.service.pages import add_page
-from neatrec.service.problems import Problem, refused
+from neatrec.service.problems import RequestError, refused
 from neatrec.service.settings import ServiceSettings
 from neatrec.service.watcher import BundleWatcher
 
 ABOUT = (
-    "What goes with what, with the evidence. Every answer names the version of the bundle it came from. "
-    "Association, not proof of extra sales."
+    "What goes with what, with the evidence. Every answer names the version of the bundle that it "
+    "came from. Association, not proof of extra sales."
 )
 KEY_SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer KEY`."},
@@ -41,7 +41,7 @@ KEY_SCHEMES = {
 
 
 def make_app(settings: ServiceSettings, watcher: BundleWatcher | None = None) -> ASGIApp:
-    """The service as an ASGI application. The bundle is opened and verified here: a bad one does not start."""
+    """The service as an ASGI application; a bundle that does not verify is refused here."""
     live = watcher or BundleWatcher(settings, Metrics())
 
     @asynccontextmanager
@@ -59,7 +59,7 @@ def make_app(settings: ServiceSettings, watcher: BundleWatcher | None = None) ->
         redoc_url=None,
         strict_content_type=False,  # a cart without a content type is JSON
     )
-    for kind in (Problem, HTTPException, ClientDisconnect, Exception):
+    for kind in (RequestError, HTTPException, ClientDisconnect, Exception):
         app.add_exception_handler(kind, _on_error)
     add_api(app, live.metrics)
     add_key_schemes(app, required=bool(live.keys))
@@ -74,7 +74,7 @@ def make_app(settings: ServiceSettings, watcher: BundleWatcher | None = None) ->
     outer = RequestMiddleware(app, live, settings)
     if not settings.cors:
         return outer
-    # outermost: a page of another origin must be able to read a 401 or a 503 too, and a preflight carries no key
+    # outermost: a page of another origin must be able to read a 401, and a preflight has no key
     return CORSMiddleware(
         outer,
         allow_origins=list(settings.cors),
@@ -118,9 +118,9 @@ async def _on_error(request: Request, error: Exception) -> Response:
     return response
 
 
-def _problem_of(error: Exception) -> Problem:
+def _problem_of(error: Exception) -> RequestError:
     """What the caller sees of an error; the middleware logs a fault of ours."""
-    if isinstance(error, Problem):
+    if isinstance(error, RequestError):
         return error
     if isinstance(error, ClientDisconnect):
         return refused(499)
@@ -131,7 +131,7 @@ def _problem_of(error: Exception) -> Problem:
         405: (405, "Method", "this address takes another method"),
     }
     words = known.get(error.status_code, (error.status_code, "Refused", error.detail))
-    return Problem(*words, hint="GET /openapi.json lists what there is.")
+    return RequestError(*words, hint="GET /openapi.json lists what there is.")
 
 
 def _wants_page(request: Request) -> bool:

@@ -1,4 +1,4 @@
-"""Who may edit the rules on the page: log-in by key, a signed cookie, a token in every form, and the edits."""
+"""Editing the rules on the page: log-in by key, a signed cookie, a token in every form."""
 
 from __future__ import annotations
 
@@ -15,28 +15,17 @@ from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.responses import RedirectResponse, Response
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    StringConstraints,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from neatrec.errors import must_be
 from neatrec.service.api import Route, read, snapshot_of
 from neatrec.service.keys import Keys
 from neatrec.service.metrics import Metrics
-from neatrec.service.problems import Problem, bad, refused
+from neatrec.service.problems import RequestError, bad, refused
 from neatrec.service.rules import EVERY, Rule
-from neatrec.service.rules_file import EditConflict, RulesFile, words_of
+from neatrec.service.rules_file import RulesFile
 from neatrec.service.schemas import Count, Id, NoQuery, RequestModel
-from neatrec.service.sessions import (
-    HOURS,
-    EditorSession,
-    EndedSessions,
-    open_session,
-    read_session,
-)
+from neatrec.service.sessions import HOURS, EditorSession, EndedSessions, open_session, read_session
 from neatrec.service.settings import MAX_FORM, MAX_NOTE
 from neatrec.text import printable
 
@@ -44,10 +33,10 @@ log = logging.getLogger(__name__)
 
 COOKIE = "neatrec_editor"
 WRONG_KEY_SECONDS = 0.5
-"""A wrong key is answered so late, and counts as a request in progress meanwhile."""
+"""The delay of the answer to a wrong key, which counts as a request in progress meanwhile."""
 WRONG_KEYS = 4
-"""Wrong keys of one address that wait for their answer at a time; further ones are refused meanwhile. All addresses
-together never take more than half of the requests in progress. A right key is never refused."""
+"""Wrong keys of one address that wait for their answer at a time; further ones are refused. All
+addresses together never take more than half of the slots. A right key is never refused."""
 FORM = "application/x-www-form-urlencoded"
 
 
@@ -59,23 +48,26 @@ def _one_line(text: str) -> str:
     return line
 
 
+ONE_LINE = AfterValidator(_one_line)
 Back = Annotated[str, StringConstraints(max_length=8000, pattern=r"^/(?:[!-.0-\[\]-~][!-~]*)?$")]
 """An address of this service to go on with; neither //host nor /\\host."""
 EMPTY_IS_NONE = BeforeValidator(lambda value: value or None)
 
 
 class LoginQuery(RequestModel):
+    """The page to go back to after a log-in."""
+
     back: Back = "/"
 
 
 class LoginForm(RequestModel):
+    """A name and a key."""
+
     who: Annotated[
-        str,
-        StringConstraints(strip_whitespace=True, min_length=1, max_length=60),
-        AfterValidator(_one_line),
+        str, StringConstraints(strip_whitespace=True, min_length=1, max_length=60), ONE_LINE
     ]
     key: Annotated[str, StringConstraints(strip_whitespace=True)]
-    """Of any form: no message of ours repeats it."""
+    """It may have any form: no message repeats it."""
     back: Back = "/"
 
 
@@ -89,15 +81,19 @@ class SignedForm(RequestModel):
 
 
 class RuleForm(SignedForm):
+    """A new rule."""
+
     query: Id
     item: Id
     action: Literal["block", "pin", "boost", "note"]
     position: Annotated[Count | None, EMPTY_IS_NONE] = None
     until: Annotated[date | None, EMPTY_IS_NONE] = None
-    note: Annotated[str, StringConstraints(max_length=MAX_NOTE), AfterValidator(_one_line)] = ""
+    note: Annotated[str, StringConstraints(max_length=MAX_NOTE), ONE_LINE] = ""
 
 
 class UndoForm(SignedForm):
+    """The first line of a rule in its file."""
+
     line: Annotated[int, Field(ge=1, le=10**9)]
 
 
@@ -124,10 +120,8 @@ class Editor:
     @property
     def keys(self) -> Keys:
         """Those that edit: a key that readers were given since is none of them."""
-        readers = self.watcher.keys
-        return Keys(
-            tuple(key for key in self.watcher.editor_keys.valid if readers.find(key) is None)
-        )
+        readers, editors = self.watcher.keys, self.watcher.editor_keys
+        return Keys(tuple(key for key in editors.valid if readers.find(key) is None))
 
     def session(self, request: Request) -> EditorSession | None:
         """Who sent the request, if they are logged in."""
@@ -136,6 +130,7 @@ class Editor:
         return None if found is None or self.ended.holds(found) else found
 
     def login_page(self, request: Request, query: Annotated[LoginQuery, Query()]) -> Response:
+        """The form for a name and a key."""
         return self._login_page(request, query.back)
 
     def _login_page(self, request: Request, back: str, status: int = 200) -> Response:
@@ -166,7 +161,9 @@ class Editor:
         """Hold back the answer to a wrong key; refuse at once what would hold up others."""
         half = self.watcher.settings.in_flight // 2
         if self.wrong_keys[address] >= WRONG_KEYS or self.wrong_keys.total() >= max(half, 1):
-            raise Problem(429, "Busy", "too many wrong keys at once", hint="Try again in a second.")
+            raise RequestError(
+                429, "Busy", "too many wrong keys at once", hint="Try again in a second."
+            )
         self.wrong_keys[address] += 1
         try:
             await asyncio.sleep(WRONG_KEY_SECONDS)
@@ -183,92 +180,61 @@ class Editor:
         return answer
 
     def rules_page(self, request: Request, _: Annotated[NoQuery, Query()]) -> Response:
+        """All rules, for those who are logged in."""
         if self.session(request) is None:
             return RedirectResponse("/login?back=/rules", 303)
         page: Response = self.pages.rules(request)
         return page
 
     async def add(self, request: Request, _: Annotated[NoQuery, Query()]) -> Response:
+        """Write a rule."""
         session, form = await self._signed(request, RuleForm)
         now = datetime.now(UTC)
         if form.until is not None and form.until < now.date():
             raise bad("until", "today or later", form.until.isoformat())
         if form.action == "note" and not form.note:
             raise bad("note", "given with this action", form.note)
+        return await asyncio.to_thread(self._write, request, session, form, now)
 
-        def write() -> Response:
-            bundle = snapshot_of(request).bundle
-            item, query = (
-                bundle.known(form.item),
-                None if form.query == EVERY else bundle.known(form.query),
-            )
-            ids = EVERY if query is None else bundle.ids[query], bundle.ids[item]
-            position = form.position or 1 if form.action in ("pin", "boost") else 1
-            when = now.isoformat(timespec="seconds")
-            rule = Rule(*ids, form.action, position, form.until, form.note, session.who, when)
-            try:
-                self.file.add(rule, form.version, now.date())
-            except EditConflict as conflict:
-                for_query = "" if query is None else f" for {bundle.names[query]}"
-                edit = f"{bundle.names[item]} {words_of(rule)}{for_query}"
-                return self._conflict(request, conflict, form, edit)
-            self._count(rule, "rule written", session)
-            return RedirectResponse(form.back, 303)
-
-        return await asyncio.to_thread(write)
+    def _write(
+        self, request: Request, session: EditorSession, form: RuleForm, now: datetime
+    ) -> Response:
+        bundle = snapshot_of(request).bundle
+        item = bundle.ids[bundle.known(form.item)]
+        query = EVERY if form.query == EVERY else bundle.ids[bundle.known(form.query)]
+        position = form.position or 1 if form.action in ("pin", "boost") else 1
+        when = now.isoformat(timespec="seconds")
+        rule = Rule(query, item, form.action, position, form.until, form.note, session.who, when)
+        self.file.add(rule, form.version, now.date())
+        self._count(rule, "rule written", session)
+        return RedirectResponse(form.back, 303)
 
     async def undo(self, request: Request, _: Annotated[NoQuery, Query()]) -> Response:
         """Take a rule back: its line leaves the file, and the log keeps it."""
         session, form = await self._signed(request, UndoForm)
-
-        def remove() -> Response:
-            try:
-                rule = self.file.remove(form.line, form.version, datetime.now(UTC).date())
-            except EditConflict as conflict:
-                return self._conflict(request, conflict, None)
-            self._count(rule, "rule undone", session)
-            return RedirectResponse(form.back, 303)
-
-        return await asyncio.to_thread(remove)
-
-    def _conflict(
-        self, request: Request, conflict: EditConflict, form: RuleForm | None, edit: str = ""
-    ) -> Response:
-        """The rules as they are now, and the edit, in words and to be sent once more."""
-        self.watcher.take_rules()
-        request.scope["neatrec"] = self.watcher.snapshot
-        page: Response = self.pages.page(
-            "conflict.html", request, form, status=409, problem=conflict, edit=edit
-        )
-        return page
+        today = datetime.now(UTC).date()
+        rule = await asyncio.to_thread(self.file.remove, form.line, form.version, today)
+        self._count(rule, "rule undone", session)
+        return RedirectResponse(form.back, 303)
 
     def _count(self, rule: Rule, event: str, session: EditorSession) -> None:
         self.metrics.rule_edits.labels("undo" if event == "rule undone" else rule.action).inc()
         fields = {name: value for name, value in rule.__dict__.items() if name != "lines" and value}
-        log.info(
-            "%s by %s: %s",
-            event,
-            printable(session.who),
-            printable(json.dumps(fields, default=str), 2000),
-        )
+        text = printable(json.dumps(fields, default=str), 2000)
+        log.info("%s by %s: %s", event, printable(session.who), text)
 
     async def _signed(self, request: Request, shape: type[Signed]) -> tuple[EditorSession, Signed]:
         """The session and the form of a request that is not forged."""
         check_same_site(request)
         session = self.session(request)
         if session is None:
-            raise Problem(
-                403,
-                "NoEditor",
-                "only an editor may do this",
-                hint="Log in at /login with an editor key.",
-            )
+            hint = "Log in at /login with an editor key."
+            raise RequestError(403, "NoEditor", "only an editor may do this", hint=hint)
         form = await read_form(request, shape)
         if not hmac.compare_digest(form.token.encode("utf-8", "replace"), session.token.encode()):
             hint = "Load the page again and repeat it."
-            raise Problem(
-                403, "Forged", "the form was not sent by a page of this session", hint=hint
-            )
+            message = "the form was not sent by a page of this session"
+            raise RequestError(403, "Forged", message, hint=hint)
         return session, form
 
 
@@ -278,24 +244,23 @@ def check_same_site(request: Request) -> None:
     same = origin is None or urlsplit(origin).netloc == request.headers.get("host")
     if not same or site not in (None, "same-origin", "none"):
         hint = "Behind a proxy, pass on the header Host."
-        raise Problem(403, "OtherOrigin", "a form of another origin is not taken", hint=hint)
+        raise RequestError(403, "OtherOrigin", "a form of another origin is not taken", hint=hint)
 
 
 async def read_form(request: Request, shape: type[Form]) -> Form:
     """The fields of a form, each given once."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
-        raise Problem(415, "ParameterError", f"the body must be {FORM}")
+        raise RequestError(415, "ParameterError", f"the body must be {FORM}")
     body = bytearray()
     async for part in request.stream():
         body += part
         if len(body) > MAX_FORM:
             raise refused(413, MAX_FORM)
     try:
-        fields = parse_qsl(
-            body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=20
-        )
+        text = body.decode("utf-8")
+        fields = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=20)
     except ValueError as error:
-        raise Problem(422, "ParameterError", "the body is not a form in UTF-8") from error
+        raise RequestError(422, "ParameterError", "the body is not a form in UTF-8") from error
     given = dict(fields)
     if len(given) != len(fields):
         raise bad("form", "one value for each field", len(fields))
@@ -303,6 +268,7 @@ async def read_form(request: Request, shape: type[Form]) -> Form:
 
 
 def add_editor(app: FastAPI, editor: Editor) -> None:
+    """Add the routes of those who edit."""
     router = APIRouter(route_class=Route, include_in_schema=False)
     for path, method, handler in (
         ("/login", "GET", editor.login_page),

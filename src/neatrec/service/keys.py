@@ -1,4 +1,4 @@
-"""The API keys: read from a file or the environment, and compared without revealing how much of a key is right."""
+"""The API keys: read from a file or the environment, and compared in constant time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Keys:
         return any(match is not None for match in matches)
 
     def find(self, offered: bytes) -> bytes | None:
-        """The valid key that equals `offered`. All are compared, whichever it is: the time reveals nothing."""
+        """The valid key that equals `offered`; all are compared: the time reveals nothing."""
         matches = [key for key in self.valid if hmac.compare_digest(offered, key)]
         return matches[0] if matches else None
 
@@ -55,17 +55,16 @@ def _offered(authorization: bytes) -> bytes:
 
 
 def read_keys(file: Path | None, argument: str = "api-key-file") -> Keys:
-    """The keys of `file` (one per line), else those of NEATREC_API_KEY (separated by commas); at most two."""
+    """The keys of `file`, one per line, else those of NEATREC_API_KEY, separated by commas."""
     if file is None:
         return _checked(re.split(r"[,\s]+", os.environ.get(KEY_VARIABLE, "")), KEY_VARIABLE)
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        hint = f"One key of at least {MIN_KEY} characters per line, such as `openssl rand -hex 24` prints."
-        raise SourceError(
-            f"cannot read the keys in {printable(file)}: {why}", file=str(file), hint=hint
-        ) from error
+        hint = f"One key of at least {MIN_KEY} characters per line, as from `openssl rand -hex 24`."
+        message = f"cannot read the keys in {printable(file)}: {why}"
+        raise SourceError(message, file=str(file), hint=hint) from error
     keys = _checked(text.split("\n"), argument)
     if not keys:
         hint = "One key per line, at most two."

@@ -45,17 +45,18 @@ class LoadedBundle:
 
     @cached_property
     def search(self) -> NameSearch:
+        """The search by name."""
         return NameSearch(self.names, self.index.item_count)
 
     def code(self, item: str) -> int | None:
-        """The code of an id, of a variant's id or of a name that one item has; None when there is no such item."""
+        """The code of an id, a variant's id or a name that only one item has; None if unknown."""
         code = self.catalog.code_of.get(item)
         code = self.catalog.code_of_variant.get(item) if code is None else code
         return self.code_of_name.get(spelled(item)) if code is None else code
 
     @cached_property
     def code_of_name(self) -> dict[str, int]:
-        """Names that one item has, as `spelled`; of one that several have, only an id can tell which is meant."""
+        """Names that exactly one item has, as `spelled`."""
         names = [spelled(name) for name in self.names]
         times = Counter(names)
         return {name: code for code, name in enumerate(names) if times[name] == 1}
@@ -77,13 +78,15 @@ class LoadedBundle:
         }
 
     def variants_of(self, code: int) -> list[str]:
+        """The ids that are folded into an item."""
         return [variant for variant, owner in self.catalog.code_of_variant.items() if owner == code]
 
     def path(self, code: int) -> list[str]:
+        """The names of an item's categories, shallow to deep."""
         return list(self.catalog.category_path(code))
 
     def in_category(self, name: str) -> npt.NDArray[np.bool_]:
-        """Which items belong to the category called `name` at any level (or by a path "a / b"), shape (items,)."""
+        """Whether each item is in a category, named at any level or by a path "a / b"."""
         steps = self.catalog.category_steps(name)
         if steps is None:
             raise unknown_choice("category", self.category_names, name, status=404)
@@ -91,4 +94,5 @@ class LoadedBundle:
 
     @cached_property
     def category_names(self) -> list[str]:
+        """The names of all categories, sorted."""
         return sorted({name for names in self.catalog.category_names for name in names})

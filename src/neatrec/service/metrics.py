@@ -23,38 +23,26 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         made: Any = {"registry": self.registry, "namespace": "neatrec"}
-        self.requests = Counter(
-            "requests", "Requests answered", ["route", "status", "bundle"], **made
-        )
+
+        def counter(name: str, about: str, *labels: str) -> Counter:
+            return Counter(name, about, labels, **made)
+
+        self.requests = counter("requests", "Requests answered", "route", "status", "bundle")
         self.latency = Histogram(
             "request_seconds", "Time to answer", ["route", "bundle"], buckets=BUCKETS, **made
         )
-        self.unknown = Counter(
-            "unknown_items", "Requests for items the bundle does not hold", ["bundle"], **made
+        self.unknown = counter(
+            "unknown_items", "Requests for items the bundle does not hold", "bundle"
         )
-        self.empty = Counter("empty_answers", "Answers without any item", ["bundle"], **made)
-        self.short = Counter(
-            "short_answers", "Answers with fewer items than asked for", ["bundle"], **made
-        )
-        self.answers = Counter(
-            "answers", "Items recommended, by grade", ["grade", "bundle"], **made
-        )
-        self.rule_hits = Counter(
-            "rule_hits", "Rules that changed an answer", ["action", "bundle"], **made
-        )
-        self.rule_edits = Counter(
-            "rule_edits", "Rules that editors wrote or undid", ["action"], **made
-        )
-        self.shed = Counter(
-            "shed_requests", "Requests refused because too many were in flight", **made
-        )
-        self.refused = Counter(
-            "refused_bundles", "Bundles that were not taken because they are bad", **made
-        )
-        self.swaps = Counter("bundle_swaps", "Bundles taken while serving", **made)
-        self.bad_files = Counter(
-            "bad_files", "Rules, lists or keys not taken because they are bad", ["file"], **made
-        )
+        self.empty = counter("empty_answers", "Answers without any item", "bundle")
+        self.short = counter("short_answers", "Answers with fewer items than asked for", "bundle")
+        self.answers = counter("answers", "Items recommended, by grade", "grade", "bundle")
+        self.rule_hits = counter("rule_hits", "Rules that changed an answer", "action", "bundle")
+        self.rule_edits = counter("rule_edits", "Rules that editors wrote or undid", "action")
+        self.shed = counter("shed_requests", "Requests refused because too many were in flight")
+        self.refused = counter("refused_bundles", "Bundles not taken because they are bad")
+        self.swaps = counter("bundle_swaps", "Bundles taken while serving")
+        self.bad_files = counter("bad_files", "Rules, lists or keys refused as bad", "file")
         about = "1 while the bundle that should be live is refused and an older one answers"
         self.refusing = Gauge("refusing_bundle", about, **made, multiprocess_mode="livemax")
         modes: Any = {**made, "multiprocess_mode": "mostrecent"}
@@ -72,6 +60,7 @@ class Metrics:
         self.loaded.set(time.time())
 
     def count_request(self, route: str, status: int, version: str, seconds: float) -> None:
+        """Count an answered request and its time."""
         self.requests.labels(route, str(status), version).inc()
         self.latency.labels(route, version).observe(seconds)
 
@@ -87,6 +76,7 @@ class Metrics:
             self.rule_hits.labels(action, version).inc()
 
     def text(self) -> bytes:
+        """The counters as Prometheus reads them; of all workers, where they share a folder."""
         if SHARED not in os.environ:
             return generate_latest(self.registry)
         registry = CollectorRegistry()

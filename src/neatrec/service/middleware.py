@@ -1,4 +1,4 @@
-"""What every request passes first: key, host name, body size, a bound on requests in progress, headers, metrics."""
+"""The checks of every request: key, host name, body size, number in progress; headers, metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from neatrec.service.keys import Keys
-from neatrec.service.problems import Problem, refused
+from neatrec.service.problems import RequestError, refused
 from neatrec.service.settings import BODY_SECONDS, MAX_BODY, AddressTemplate, ServiceSettings
 
 Headers = Sequence[tuple[bytes, bytes]]
@@ -25,8 +25,8 @@ MAX_DIGITS = 20
 PROBES = frozenset({"/healthz", "/readyz"})
 """They need no key and are never refused."""
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src {images}; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src {images}; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
 
@@ -52,18 +52,21 @@ def is_loopback(host: str) -> bool:
 def with_trusted_hosts(app: ASGIApp, host: str) -> ASGIApp:
     """`app` for requests to `host` or to this machine's own names.
 
-    A page from anywhere can give its own name the address 127.0.0.1 after it was loaded, and then read what a service
-    on this machine answers: for the browser that is the same origin. Such a request still carries the page's name.
+    A page from anywhere can give its own name the address 127.0.0.1 after it was loaded, and then
+    read what this service answers: the same origin for the browser. The request carries that name.
     """
     names = ["localhost", "127.0.0.1", "[::1]", f"[{host}]" if ":" in host else host]
     return TrustedHostMiddleware(app, allowed_hosts=names, www_redirect=False)
 
 
 class RequestMiddleware:
-    """Refuses before it works: a request without a valid key takes no slot, and its connection is closed."""
+    """Refuses before it works.
+
+    A request without a valid key takes no slot, and its connection is closed.
+    """
 
     def __init__(self, app: ASGIApp, watcher: Any, settings: ServiceSettings) -> None:
-        """Without keys, only requests to the host of `settings` or a loopback name are answered, except probes."""
+        """Without keys, only probes and requests to the host or a loopback name are answered."""
         host = settings.host
         self.probes = app
         self.app = app if watcher.keys or host is None else with_trusted_hosts(app, host)
@@ -73,6 +76,7 @@ class RequestMiddleware:
         self.in_flight = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -90,7 +94,7 @@ class RequestMiddleware:
         finally:
             self.in_flight -= 1
 
-    def _refusal(self, scope: Scope) -> Problem | None:
+    def _refusal(self, scope: Scope) -> RequestError | None:
         """Why a request is not worked on: no key, too large a body, too many requests."""
         headers = dict(scope["headers"])
         if self.watcher.keys:
@@ -115,12 +119,12 @@ class RequestMiddleware:
         if scope["method"] == "HEAD":
             scope = {**scope, "method": "GET"}  # the server's own scope stays: it sends no body
         try:
-            if answer.is_held(snapshot.tag) and app is self.app:
+            if snapshot.tag in answer.held and app is self.app:
                 await answer.send_not_modified()
                 return
             body = limited(receive) if scope["method"] == "POST" else receive
             await app(scope, body, answer.send)
-        except Problem as problem:
+        except RequestError as problem:
             await problem.response()(scope, receive, answer.send)
         except Exception:  # one failed request must not end the connection without an answer
             log.exception("a request failed")
@@ -134,7 +138,7 @@ class RequestMiddleware:
 
 
 class ResponseSender:
-    """What is sent of an answer: with our headers, without a body where the caller has it or wants none."""
+    """Sends an answer with our headers, without a body where the caller has it or wants none."""
 
     def __init__(
         self, send: Send, headers: Headers, scope: Scope, tag: bytes, is_private: bool
@@ -144,7 +148,7 @@ class ResponseSender:
         self.status = 0
         """0: nothing was sent."""
         self.cached: Headers = ()
-        """Of answers that stay the same as long as the snapshot: whoever keeps one asks whether it still holds."""
+        """Of answers that stay the same as long as the snapshot."""
         self.held: list[bytes] = []
         """The entity tags of answers that the caller holds; `*`: any."""
         if scope["method"] in ("GET", "HEAD") and scope["path"].startswith("/v1/"):
@@ -153,14 +157,13 @@ class ResponseSender:
             held = dict(scope["headers"]).get(b"if-none-match", b"")
             self.held = [each.strip().removeprefix(b"W/") for each in held.split(b",") if each]
 
-    def is_held(self, tag: bytes) -> bool:
-        return tag in self.held
-
     async def send_not_modified(self) -> None:
+        """Confirm the answer that the caller holds."""
         await self.send({"type": "http.response.start", "status": 304, "headers": []})
         await self.send({"type": "http.response.body", "body": b""})
 
     async def send(self, message: Message) -> None:
+        """Send a message of the application."""
         if message["type"] == "http.response.start":
             if message["status"] == 200 and b"*" in self.held:
                 self.without_body, message = True, {**message, "status": 304, "headers": []}
@@ -173,7 +176,7 @@ class ResponseSender:
 
 
 def limited(receive: Receive) -> Receive:
-    """`receive` for a body that is neither too large, whatever length was declared, nor too slow."""
+    """`receive` for a body that must be neither too large nor too slow, whatever it declares."""
     size, deadline = 0, time.monotonic() + BODY_SECONDS
 
     async def receive_in_time() -> Message:

@@ -15,7 +15,7 @@ from neatrec._version import __version__
 from neatrec.service import schemas, views
 from neatrec.service.answers import completes, goes_with
 from neatrec.service.api import Route, find, snapshot_of
-from neatrec.service.problems import Problem, bad
+from neatrec.service.problems import RequestError, bad
 from neatrec.service.render import page_of_pairs
 from neatrec.service.sessions import EditorSession
 from neatrec.service.settings import MAX_ITEMS, ServiceSettings
@@ -37,15 +37,21 @@ class PageRoute(Route):
 
 
 class SearchForm(schemas.RequestModel):
+    """A search, or nothing."""
+
     q: schemas.Words | None = None
 
 
 class ItemForm(schemas.ItemFilters):
+    """An item and its filters."""
+
     id: schemas.Id
     k: schemas.Count = SHOWN
 
 
 class CartForm(SearchForm):
+    """A cart, an item to add, and a search for another one."""
+
     add: schemas.Id | None = None
     diversify: bool = False
     item: list[schemas.Id] = Field(default=[], max_length=MAX_ITEMS)
@@ -63,6 +69,7 @@ class Pages:
         }
 
     def home(self, request: Request, form: Annotated[SearchForm, Query()]) -> Response:
+        """The first page, or what a search finds."""
         bundle = snapshot_of(request).bundle
         if form.q:
             hits = find(bundle, form.q, 30)
@@ -82,12 +89,14 @@ class Pages:
         )
 
     def pairs(self, request: Request, form: Annotated[schemas.PairsQuery, Query()]) -> Response:
+        """All pairs with evidence."""
         bundle = snapshot_of(request).bundle
         total, rows, next_page = page_of_pairs(bundle, form)
         pairs = views.pair_rows(bundle, rows)
         return self.page("pairs.html", request, form, pairs=pairs, total=total, next_page=next_page)
 
     def item(self, request: Request, form: Annotated[ItemForm, Query()]) -> Response:
+        """The answers to an item."""
         snapshot = snapshot_of(request)
         bundle = snapshot.bundle
         code = bundle.known(form.id)
@@ -109,6 +118,7 @@ class Pages:
         )
 
     def pair(self, request: Request, form: Annotated[schemas.PairQuery, Query()]) -> Response:
+        """The evidence of a pair."""
         snapshot = snapshot_of(request)
         bundle = snapshot.bundle
         a, b = bundle.known(form.a), bundle.known(form.b)
@@ -117,6 +127,7 @@ class Pages:
         return self.page("pair.html", request, form, a=one, b=other, evidence=evidence, rules=rules)
 
     def cart(self, request: Request, form: Annotated[CartForm, Query()]) -> Response:
+        """A cart, and what completes it."""
         snapshot = snapshot_of(request)
         bundle = snapshot.bundle
         wanted = [*form.item, *([form.add] if form.add else [])]
@@ -145,6 +156,7 @@ class Pages:
         )
 
     def quality(self, request: Request, _: Annotated[schemas.NoQuery, Query()]) -> Response:
+        """The share of the shop with evidence."""
         return self.page("quality.html", request, **views.quality(snapshot_of(request).bundle))
 
     def rules(self, request: Request) -> Response:
@@ -158,7 +170,8 @@ class Pages:
     def _session(self, request: Request) -> EditorSession | None:
         return None if self.session_of is None else self.session_of(request)
 
-    def problem(self, request: Request, problem: Problem) -> Response:
+    def problem(self, request: Request, problem: RequestError) -> Response:
+        """An error, for people."""
         return self.page("problem.html", request, status=problem.status, problem=problem)
 
     def page(
@@ -187,7 +200,7 @@ class Pages:
 
 
 def add_page(app: FastAPI, settings: ServiceSettings) -> Pages:
-    """Put the page on `app`. FastAPI runs these handlers, which are no coroutines, in its thread pool."""
+    """Add the page to `app`; its handlers run in threads."""
     pages = Pages(settings)
     router = APIRouter(route_class=PageRoute, include_in_schema=False)
     router.add_api_route("/", pages.home, response_model=None)

@@ -24,7 +24,7 @@ HEADERS = {
 """Of the answers with some statuses."""
 
 
-class Problem(NeatrecError):
+class RequestError(NeatrecError):
     """A request that gets no answer: a status, and an error as everywhere in neatrec."""
 
     def __init__(
@@ -35,34 +35,41 @@ class Problem(NeatrecError):
         self.kind = kind
 
     def to_dict(self) -> dict[str, Any]:
+        """The error as JSON holds it."""
         return {
             "error": {"kind": self.kind, "message": self.message, "hint": self.hint, **self.where}
         }
 
     def response(self) -> JSONResponse:
+        """The answer that says it."""
         return JSONResponse(self.to_dict(), self.status, headers=HEADERS.get(self.status))
 
 
-def bad(argument: str, wanted: str, got: object, *, hint: str | None = None) -> Problem:
+Problem = RequestError
+
+
+def bad(argument: str, wanted: str, got: object, *, hint: str | None = None) -> RequestError:
     """A parameter that is not what it must be."""
     message = f"`{argument}` must be {wanted}, got {printable(repr(got))}"
-    return Problem(422, "ParameterError", message, hint=hint, argument=argument)
+    return RequestError(422, "ParameterError", message, hint=hint, argument=argument)
 
 
-def invalid(error: Mapping[str, Any], model: type[BaseModel], source: str) -> Problem:
+def invalid(error: Mapping[str, Any], model: type[BaseModel], source: str) -> RequestError:
     """The sentence for what pydantic refused in a query string, body or form."""
     loc, kind, context, got = error["loc"], error["type"], error.get("ctx", {}), error.get("input")
     hint = 'For example {"items": ["id"], "k": 5}.' if source == "body" else None
     if not loc:
-        return Problem(422, "ParameterError", f"the {source} is wrong: {error['msg']}", hint=hint)
+        return RequestError(
+            422, "ParameterError", f"the {source} is wrong: {error['msg']}", hint=hint
+        )
     name = str(loc[0])
     if kind == "extra_forbidden":
         message = f"there is no parameter {printable(name)!r}"
-        return Problem(
+        return RequestError(
             422, "ParameterError", message, hint=_nearest(name, list(model.model_fields))
         )
     if kind == "missing":
-        return Problem(422, "ParameterError", f"`{name}` is missing", hint=hint, argument=name)
+        return RequestError(422, "ParameterError", f"`{name}` is missing", hint=hint, argument=name)
     if kind == "literal_error" and isinstance(got, str):
         return unknown_choice(name, re.findall(r"'([^']*)'", context["expected"]), got)
     if kind == "too_long":
@@ -79,24 +86,23 @@ def wanted(schema: Mapping[str, Any]) -> str:
     >>> wanted({"type": "integer", "minimum": 1, "maximum": 100})
     'a whole number from 1 to 100'
     """
-    if "anyOf" in schema:
-        return wanted(schema["anyOf"][0])
+    schema = schema.get("anyOf", [schema])[0]
+    least, most = (schema.get(name) for name in ("minLength", "maxLength"))
+    words = {
+        "integer": "a whole number from {minimum:,} to {maximum:,}".format_map(
+            {"minimum": 0, "maximum": 0, **schema}
+        ),
+        "boolean": "true or false",
+        "array": "a list of ids or names",
+        "string": f"{f'{least} to' if least else 'at most'} {most} characters that can be printed",
+    }
     if "enum" in schema or "const" in schema:
         return f"one of {', '.join(schema.get('enum') or [schema['const']])}"
     if schema.get("format") == "date":
         return "a day such as 2026-12-24"
-    kind = schema["type"]
-    if kind == "integer":
-        return f"a whole number from {schema['minimum']:,} to {schema['maximum']:,}"
-    if kind == "boolean":
-        return "true or false"
-    if kind == "array":
-        return "a list of ids or names"
-    if "maxLength" in schema:
-        least, most = schema.get("minLength"), schema["maxLength"]
-        length = f"{least} to {most}" if least else f"at most {most}"
-        return f"{length} characters that can be printed"
-    return "at least 1 character, none of them NUL"
+    if schema["type"] == "string" and most is None:
+        return "at least 1 character, none of them NUL"
+    return words[schema["type"]]
 
 
 def _nearest(given: str, known: Sequence[str]) -> str | None:
@@ -108,21 +114,21 @@ def _nearest(given: str, known: Sequence[str]) -> str | None:
 
 def unknown_choice(
     argument: str, choices: Sequence[str], got: str, *, status: int = 422
-) -> Problem:
+) -> RequestError:
     """A choice that there is not, with the nearest one as the next step."""
     message = f"there is no `{argument}` {printable(got)!r}"
     hint = _nearest(got, choices)
-    return Problem(status, "ParameterError", message, hint=hint, argument=argument)
+    return RequestError(status, "ParameterError", message, hint=hint, argument=argument)
 
 
-def unknown_item(item: str, near: list[dict[str, Any]]) -> Problem:
+def unknown_item(item: str, near: list[dict[str, Any]]) -> RequestError:
     """An item that the bundle does not hold, with near names."""
     names = " or ".join(
         f"{printable(other['name'], 60)!r} (id {printable(other['id'], 60)})" for other in near[:3]
     )
     hint = f"Did you mean {names}?" if near else "GET /v1/items?q= searches by name."
     message = f"no item has the id {printable(item)!r}"
-    return Problem(404, "UnknownItemError", message, hint=hint, near=near)
+    return RequestError(404, "UnknownItemError", message, hint=hint, near=near)
 
 
 REFUSED: dict[int, tuple[str, str, str | None]] = {
@@ -145,6 +151,7 @@ REFUSED: dict[int, tuple[str, str, str | None]] = {
 """Status -> kind, message and hint of what has the same words every time."""
 
 
-def refused(status: int, limit: float = 0) -> Problem:
+def refused(status: int, limit: float = 0) -> RequestError:
+    """The problem of a status that has the same words every time."""
     kind, message, hint = REFUSED[status]
-    return Problem(status, kind, message.format(limit), hint=hint)
+    return RequestError(status, kind, message.format(limit), hint=hint)

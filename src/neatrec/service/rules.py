@@ -1,4 +1,4 @@
-"""The shop's own rules: rules.csv (block, pin, boost, note) and available.txt, and the filter they make for a query."""
+"""The shop's own rules: rules.csv (block, pin, boost, note) and available.txt."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Rule:
     query: str
     item: str
     action: str
-    """`block`: never recommended. `pin`: recommended at `position` whatever the evidence. `boost`: an answer that has
-    evidence moves up by `position` places. `note`: for those who edit the rules, it changes no answer."""
+    """`block`: never an answer. `pin`: an answer at `position` whatever the evidence. `boost`: an
+    answer that has evidence moves up by `position` places. `note`: changes no answer."""
     position: int = 1
     until: date | None = None
     """The last day it holds."""
@@ -48,6 +48,7 @@ class Rule:
     """The first and the last line of the file that it takes."""
 
     def holds(self, day: date) -> bool:
+        """Whether the rule acts on `day`."""
         return self.until is None or day <= self.until
 
 
@@ -60,10 +61,11 @@ class Rules:
     """Of the file: another one whenever a byte of it changes."""
 
     def today(self, day: date) -> tuple[Rule, ...]:
+        """The rules that act on `day`."""
         return tuple(rule for rule in self.rules if rule.holds(day))
 
     def unknown(self, held: Callable[[str], bool], day: date) -> int:
-        """How many of the rules that hold on `day` name an id that is not `held`: they have no effect."""
+        """Number of the rules of `day` that name an id that is not `held`: they have no effect."""
         return sum(
             not (held(rule.item) and (rule.query == EVERY or held(rule.query)))
             for rule in self.today(day)
@@ -85,11 +87,11 @@ def parse_rules(content: bytes, file: Path, day: date | None = None) -> Rules:
         rules = tuple(_rules(lines, datetime.now(UTC).date() if day is None else day))
     except (csv.Error, ValueError) as error:
         what = f"it is not CSV ({error})" if isinstance(error, csv.Error) else error
-        hint = f"The columns are {', '.join(COLUMNS)}; an action is {', '.join(ACTIONS[:-1])} or {ACTIONS[-1]}."
+        actions = f"{', '.join(ACTIONS[:-1])} or {ACTIONS[-1]}"
+        hint = f"The columns are {', '.join(COLUMNS)}; an action is {actions}."
         line = max(lines.line_num, 1)
-        raise SourceError(
-            f"{printable(file)}, line {line}: {what}", file=str(file), line=line, hint=hint
-        ) from error
+        message = f"{printable(file)}, line {line}: {what}"
+        raise SourceError(message, file=str(file), line=line, hint=hint) from error
     return Rules(rules, hashlib.sha256(content).hexdigest()[:32])
 
 
@@ -121,23 +123,20 @@ def read_available(file: Path) -> frozenset[str]:
     lines = (line.strip() for line in text_of(_bytes_of(file), file).splitlines())
     ids = frozenset(line for line in lines if line and not line.startswith("#"))
     if not ids:
-        raise SourceError(
-            f"{printable(file)} names no item",
-            file=str(file),
-            hint="One id per line: nothing else may be recommended.",
-        )
+        hint = "One id per line: no other item can be an answer."
+        raise SourceError(f"{printable(file)} names no item", file=str(file), hint=hint)
     return ids
 
 
 def _bytes_of(file: Path) -> bytes:
     try:
-        if file.stat().st_size > MAX_BYTES:
-            raise SourceError(
-                f"{printable(file)} is larger than {MAX_BYTES:,} bytes", file=str(file)
-            )
-        return file.read_bytes()
+        size = file.stat().st_size
+        content = file.read_bytes() if size <= MAX_BYTES else b""
     except OSError as error:
         raise _unreadable(file) from error
+    if size > MAX_BYTES:
+        raise SourceError(f"{printable(file)} is larger than {MAX_BYTES:,} bytes", file=str(file))
+    return content
 
 
 def text_of(content: bytes, file: Path) -> str:
@@ -154,39 +153,35 @@ def _unreadable(file: Path) -> SourceError:
 
 def _rule(header: list[str], row: list[str], lines: tuple[int, int]) -> Rule:
     if len(row) > len(header):
-        raise ValueError(
-            f"{len(row)} cells for {len(header)} columns; a note with a comma needs quotes"
-        )
+        wide = f"{len(row)} cells for {len(header)} columns"
+        raise ValueError(f"{wide}; a note with a comma needs quotes")
     found = dict(zip(header, row, strict=False))
     cell = {name: found.get(name, "").strip() for name in COLUMNS}
     if not cell["query"] or not cell["item"]:
         raise ValueError("`query` and `item` must be ids")
     if cell["action"] not in ACTIONS:
-        raise ValueError(
-            f"`action` must be block, pin, boost or note, got {printable(cell['action'])!r}"
-        )
+        got = printable(cell["action"])
+        raise ValueError(f"`action` must be block, pin, boost or note, got {got!r}")
     if cell["query"] == cell["item"]:
         raise ValueError("an item is never recommended for itself")
     if cell["action"] == "pin" and cell["query"] == EVERY:
         raise ValueError("a pin needs a query of its own; only other actions may use *")
     position, until = cell.pop("position") or "1", cell.pop("until")
     if not re.fullmatch("[0-9]{1,3}", position) or not 1 <= int(position) <= MAX_K:
-        raise ValueError(
-            f"`position` must be a whole number from 1 to {MAX_K}, got {printable(position)!r}"
-        )
+        got = printable(position)
+        raise ValueError(f"`position` must be a whole number from 1 to {MAX_K}, got {got!r}")
     try:
         day = date.fromisoformat(until) if until else None
     except ValueError as error:
-        raise ValueError(
-            f"`until` must be a day such as 2026-12-24, got {printable(until)!r}"
-        ) from error
+        got = printable(until)
+        raise ValueError(f"`until` must be a day such as 2026-12-24, got {got!r}") from error
     return Rule(**cell, position=int(position), until=day, lines=lines)
 
 
 def compile_rules(
     bundle: LoadedBundle, rules: Rules, available: frozenset[str] | None, day: date
 ) -> ShopRules:
-    """Ids that this catalogue does not hold have no effect: catalogues change every night, rules need not."""
+    """The rules of `day` in codes; ids that this catalogue does not hold have no effect."""
     blocked: dict[int, set[int]] = {}
     pinned: dict[int, list[tuple[int, int]]] = {}
     boosted: dict[int, dict[int, int]] = {}

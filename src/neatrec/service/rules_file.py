@@ -1,4 +1,4 @@
-"""rules.csv as editors write it: one at a time, in one step, and never over a change that they have not seen."""
+"""rules.csv as editors write it: one at a time, in one step, and never over an unseen change."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
-from neatrec.atomic import exchange, sync_folder
+from neatrec.atomic import sync_folder
 from neatrec.errors import SourceError
-from neatrec.service.problems import Problem
+from neatrec.service.problems import RequestError
 from neatrec.service.rules import COLUMNS, EVERY, Rule, Rules, parse_rules, text_of
 from neatrec.text import no_formula, printable
 
@@ -27,17 +27,16 @@ PATIENCE = 5.0
 """Seconds that an edit waits for another one to be written."""
 BOM = b"\xef\xbb\xbf"
 WRITING, LOCK = ".writing", ".lock"
-"""Ends of the names of the files beside it: the new content until it takes its place, and the lock."""
+"""Ends of the names of the files beside it: the new content, and the lock."""
 
 
-class EditConflict(Problem):
+class EditConflictError(RequestError):
     """The file is not the one that the editor saw."""
 
     def __init__(self) -> None:
         message = "the rules have changed since this page was shown, and nothing was written"
-        super().__init__(
-            409, "Conflict", message, hint="Look at them again, then repeat your edit."
-        )
+        hint = "Load the page again, then repeat your edit."
+        super().__init__(409, "Conflict", message, hint=hint)
 
 
 @dataclass
@@ -61,41 +60,41 @@ class RulesFile:
         return Path(os.path.realpath(self.named))
 
     def add(self, rule: Rule, version: str, day: date) -> None:
-        """Add a line to the file that has this version. Notes cannot be formulas of a spreadsheet."""
+        """Add a line to the file of this version. Notes cannot be formulas of a spreadsheet."""
         rule = replace(rule, note=no_formula(rule.note), who=no_formula(rule.who))
         same = (rule.query, rule.item, rule.action)
         with self.editing(version, day) as edit:
             if any((each.query, each.item, each.action) == same for each in edit.rules.today(day)):
                 message = "there is such a rule already"
-                raise Problem(409, "Conflict", message, hint="Undo it first.")
+                raise RequestError(409, "Conflict", message, hint="Undo it first.")
             edit.after = _with_line(edit.before, rule, self.path)
             try:
                 written = parse_rules(edit.after, self.path, day).rules[-1]
             except SourceError as error:
                 hint = "Nothing was written."
-                raise Problem(422, "ParameterError", error.message, hint=hint) from error
+                raise RequestError(422, "ParameterError", error.message, hint=hint) from error
             if replace(written, lines=rule.lines) != rule:
-                raise Problem(422, "ParameterError", "these ids cannot be in a line of CSV")
+                raise RequestError(422, "ParameterError", "these ids cannot be in a line of CSV")
 
     def remove(self, line: int, version: str, day: date) -> Rule:
-        """Remove the rule that begins in this line of the file that has this version; returns it."""
+        """Remove the rule that begins in this line of the file of this version; returns it."""
         with self.editing(version, day) as edit:
             rule = next((each for each in edit.rules.rules if each.lines[0] == line), None)
             if rule is None:
-                raise EditConflict
+                raise EditConflictError
             lines = text_of(edit.before, self.path).splitlines(keepends=True)
             edit.after = _as_before(edit.before, [*lines[: line - 1], *lines[rule.lines[1] :]])
             return rule
 
     @contextmanager
     def editing(self, version: str, day: date) -> Iterator[Edit]:
-        """Replace the content of the file that has this version: after a crash at any moment it is the old or the new."""
+        """Replace the content of the file of this version; a crash leaves the old or the new."""
         writing = self.path.with_name(self.path.name + WRITING)
         try:
             with self.locked():
                 edit = Edit(before := self.path.read_bytes(), self._parsed(before, day))
                 if edit.rules.version != version:
-                    raise EditConflict
+                    raise EditConflictError
                 yield edit
                 try:
                     self.write(writing, edit.after)
@@ -107,28 +106,25 @@ class RulesFile:
             why = printable(error.strerror or error)
             log.error("rules not written: %s: %s", printable(self.path), why)
             hint = "Look at the rules before you repeat it."
-            raise Problem(500, "Fault", f"the rules cannot be written: {why}", hint=hint) from error
+            raise RequestError(
+                500, "Fault", f"the rules cannot be written: {why}", hint=hint
+            ) from error
 
     def _put(self, writing: Path, before: bytes) -> None:
-        """The new content takes its place, unless somebody saved another one meanwhile: that stays."""
+        """The new content takes its place, unless somebody saved another one meanwhile."""
         if self.path.read_bytes() != before:
-            raise EditConflict
-        if not exchange(writing, self.path):
-            os.replace(writing, self.path)
-        elif writing.read_bytes() != before:
-            exchange(writing, self.path)
-            raise EditConflict
+            raise EditConflictError
+        os.replace(writing, self.path)
 
     def _parsed(self, content: bytes, day: date) -> Rules:
         try:
             return parse_rules(content, self.path, day)
         except SourceError as error:
-            raise Problem(
-                409, "Conflict", error.message, hint="Correct the file by hand; it was not changed."
-            ) from error
+            hint = "Correct the file by hand; it was not changed."
+            raise RequestError(409, "Conflict", error.message, hint=hint) from error
 
     def write(self, file: Path, content: bytes) -> None:
-        """Write a file beside the rules, on the disk when this returns, with their owner and rights."""
+        """Write a file beside the rules, with their owner and rights; it is on the disk then."""
         old = self.path.stat()
         with file.open("wb") as stream:
             os.fchmod(stream.fileno(), stat.S_IMODE(old.st_mode))
@@ -140,20 +136,23 @@ class RulesFile:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One editor of all workers at a time; the system frees the lock of a process that ends."""
+        """One editor of all workers at a time; the system frees the lock of an ended process."""
         deadline = time.monotonic() + PATIENCE
         with self.path.with_name(self.path.name + LOCK).open("a") as handle:
-            while True:
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError as error:
-                    if time.monotonic() > deadline:
-                        raise Problem(
-                            503, "Busy", "somebody else is writing the rules", hint="Try again."
-                        ) from error
-                    time.sleep(0.01)
+            while not _lock(handle.fileno()):
+                if time.monotonic() > deadline:
+                    message = "somebody else is writing the rules"
+                    raise RequestError(503, "Busy", message, hint="Try again.")
+                time.sleep(0.01)
             yield
+
+
+def _lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _with_line(content: bytes, rule: Rule, file: Path) -> bytes:
@@ -166,12 +165,8 @@ def _with_line(content: bytes, rule: Rule, file: Path) -> bytes:
     lines[0] = ",".join([header, *missing]) + end
     if not lines[-1].endswith(("\n", "\r")):
         lines[-1] += end
-    position = str(rule.position) if rule.action in ("pin", "boost") else ""
-    cells = {
-        **rule.__dict__,
-        "position": position,
-        "until": rule.until.isoformat() if rule.until else "",
-    }
+    position = rule.position if rule.action in ("pin", "boost") else ""
+    cells = {**rule.__dict__, "position": position, "until": rule.until or ""}
     row = io.StringIO()
     csv.writer(row, lineterminator=end).writerow([cells[name] for name in [*names, *missing]])
     return _as_before(content, [*lines, row.getvalue()])

@@ -48,9 +48,10 @@ FAILURE = "failure.txt"
 
 
 class Protocol(HttpToolsProtocol):
-    """Refuses a connection that sends many requests without waiting: each would be held in memory."""
+    """Ends a connection that sends many requests without waiting: each would be held in memory."""
 
     def on_message_begin(self) -> None:
+        """Count the requests that wait for the one before them."""
         if len(self.pipeline) >= PIPELINED:
             raise ValueError("too many requests wait")  # answered with 400, and the end
         super().on_message_begin()
@@ -88,7 +89,7 @@ def serve(
     log_config: dict[str, Any] | None,
     ready: Callable[[str], object] = lambda address: None,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C; requests in progress finish, then the signal has its usual effect.
+    """Serve until SIGTERM or Ctrl-C; requests in progress finish, then the signal acts as usual.
 
     `ready` is called with the address once the service accepts connections.
     """
@@ -106,6 +107,7 @@ def serve(
 
 
 def uvicorn_server(app: Any, log_config: dict[str, Any] | None) -> uvicorn.Server:
+    """The server of one process."""
     config = uvicorn.Config(
         app,
         http=Protocol,
@@ -166,7 +168,7 @@ def end(running: list[SpawnProcess]) -> None:
 
 @contextmanager
 def ending_signals() -> Iterator[list[int]]:
-    """The signals that ask the service to end, as they come; afterwards they have their usual effect."""
+    """The signals that ask the service to end, as they come."""
     asked: list[int] = []
     before = {
         number: signal.signal(number, lambda came, _: asked.append(came)) for number in ENDING

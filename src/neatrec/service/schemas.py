@@ -1,4 +1,4 @@
-"""Requests and answers of the API as pydantic models: how requests are read, and what OpenAPI shows."""
+"""Requests and answers of the API as pydantic models, for reading requests and for OpenAPI."""
 
 from __future__ import annotations
 
@@ -25,102 +25,8 @@ from neatrec.service.settings import (
     MAX_SEARCH,
     K,
 )
-from neatrec.serving import FOOTER, strata_words
+from neatrec.serving import FOOTER, Evidence, strata_words
 from neatrec.serving.evidence import PUBLIC
-
-Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME, pattern="^[^\\x00]+$")]
-Id = Annotated[str, StringConstraints(min_length=1, pattern="^[^\\x00]+$")]
-Words = Annotated[
-    str,
-    StringConstraints(
-        strip_whitespace=True,
-        min_length=1,
-        max_length=MAX_SEARCH,
-        pattern=r"^[^\x00]*[^\s\x00][^\x00]*$",
-    ),
-]
-Level = Literal["certain", "likely", "guess", "category"]
-SameCategory = Literal["last", "exclude", "mix"]
-Grade = Annotated[
-    str,
-    Field(
-        description="How sure: certain, likely, guess, category (answered from it) or rule (of the shop); of a pair "
-        "that looks certain only over all baskets: seasonal, or explained by store, by basket size, by another column."
-    ),
-]
-Strength = Annotated[
-    Literal["strong", "moderate", "weak"] | None,
-    Field(
-        description="How strong a certain or likely pair is, by the lower end of its lift; otherwise null."
-    ),
-]
-WORDS = "Bought together by 31 customers, 13x more than chance (at least 9.2x)."
-PASTA: Any = {"id": "24852", "name": "Spaghetti", "category": ["dry goods pasta", "dry pasta"]}
-EVIDENCE: Any = {
-    "words": WORDS,
-    "count": 37,
-    "customers": 31,
-    "expected": 2.3,
-    "lift": 13.5,
-    "lift_low": 9.2,
-    "lift_high": 19.1,
-    "q": 0.00099,
-    "forward": 21,
-    "backward": 16,
-    "query_count": 410,
-    "item_count": 388,
-}
-
-
-BUNDLE = "5f0c0f7a4be1c1c5a2f1a6e0a6a5a1f3d4f5b6c7d8e9fa0b1c2d3e4f5a6b7c8d"
-SAUCE: Any = {
-    "id": "21137",
-    "name": "Marinara Sauce",
-    "category": ["dry goods pasta", "pasta sauce"],
-}
-COMPLEMENT: Any = {
-    "rank": 1,
-    **SAUCE,
-    "grade": "certain",
-    "strength": "strong",
-    "evidence": EVIDENCE,
-    "goes_with": [],
-}
-GOES_WITH: Any = {**PASTA, "grade": "certain", "strength": "strong", "words": WORDS}
-LISTED: Any = {
-    "a": PASTA,
-    "b": SAUCE,
-    "grade": "certain",
-    "strength": "strong",
-    "new": False,
-    "evidence": EVIDENCE,
-}
-HEAD: Any = {"bundle": BUNDLE, "model": "neat"}
-TAIL: Any = {"notes": [], "footer": FOOTER}
-SERVED: Any = {
-    "bundle": BUNDLE,
-    "model": "neat",
-    "kind": "neat",
-    "created": "2024-05-01T03:10:00+00:00",
-    "items": 49688,
-    "k": 100,
-    "strata": ["basket_size", "month", "store"],
-    "evidence": strata_words(["basket_size", "month", "store"]),
-    "coverage": {
-        "certain": {"items": 0.21, "sales": 0.83},
-        "likely": {"items": 0.12, "sales": 0.08},
-    },
-}
-ERROR: Any = {
-    "kind": "UnknownItemError",
-    "message": "no item has the id 'spagetti'",
-    "hint": "Did you mean 'Spaghetti' (id 24852)?",
-    "near": [PASTA],
-}
-
-
-def _example(**example: Any) -> ConfigDict:
-    return ConfigDict(json_schema_extra={"example": example})
 
 
 def _whole(value: Any) -> Any:
@@ -130,19 +36,61 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME, pattern="^[^\\x00]+$")]
+Id = Annotated[str, StringConstraints(min_length=1, pattern="^[^\\x00]+$")]
+PRINTED = r"^[^\x00]*[^\s\x00][^\x00]*$"
+Words = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_SEARCH, pattern=PRINTED),
+]
+Level = Literal["certain", "likely", "guess", "category"]
+SameCategory = Literal["last", "exclude", "mix"]
+Month = Annotated[int, Field(ge=1, le=12), BeforeValidator(_whole)]
 Count = Annotated[int, Field(ge=1, le=MAX_K), BeforeValidator(_whole)]
 PageNumber = Annotated[int, Field(ge=1, le=10**7), BeforeValidator(_whole)]
 Sort = Literal["beyond", "strength", "customers", "sure", "new"]
 Absent = SkipJsonSchema[None]
 """Of a parameter that may be left out; null itself cannot be sent."""
 
+SPAGHETTI: Any = {"id": "24852", "name": "Spaghetti", "category": ["dry goods pasta", "dry pasta"]}
+SAUCE: Any = {"id": "21137", "name": "Marinara Sauce", "category": ["pasta sauce"]}
+COUNTED = Evidence(
+    count=37, customers=31, expected=2.3, beyond=18.9, lift=13.5, lift_low=9.2, lift_high=19.1,
+    q=0.00099, forward=21, backward=16, query_count=410, item_count=388, grade="certain",
+)  # fmt: skip
+GRADED: Any = {
+    "grade": COUNTED.grade,
+    "strength": COUNTED.strength,
+    "evidence": {"words": COUNTED.words(), **COUNTED.to_dict()},
+}
+PAIR: Any = {"a": SPAGHETTI, "b": SAUCE, **GRADED}
+COMPLEMENT: Any = {"rank": 1, **SAUCE, **GRADED, "goes_with": []}
+BUNDLE: Any = {"bundle": "5f0c0f7a4be1c1c5a2f1a6e0a6a5a1f3d4f5b6c7d8e9fa0b1c2d3e4f5a6b7c8d"}
+HEAD: Any = {**BUNDLE, "model": "odds"}
+TAIL: Any = {"notes": [], "footer": FOOTER}
+STRATA = ("basket_size", "month", "store")
+ERROR: Any = {
+    "kind": "UnknownItemError",
+    "message": "no item has the id 'spagetti'",
+    "hint": "Did you mean 'Spaghetti' (id 24852)?",
+    "near": [SPAGHETTI],
+}
+
+
+def _example(**example: Any) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"example": example})
+
+
+def _without_default(schema: dict[str, Any]) -> None:
+    schema.pop("default", None)
+
 
 def optional(description: str) -> Any:
+    """A parameter that may be left out."""
+    return Field(default=None, description=description, json_schema_extra=_without_default)
 
-    def without_default(schema: dict[str, Any]) -> None:
-        schema.pop("default", None)
 
-    return Field(default=None, description=description, json_schema_extra=without_default)
+# ---- requests
 
 
 class RequestModel(BaseModel):
@@ -154,7 +102,7 @@ class RequestModel(BaseModel):
 class RequestFilters(RequestModel):
     """Filters of a request; ids and names of categories are not yet looked up."""
 
-    k: Count = Field(default=K, description="How many answers.")
+    k: Count = Field(default=K, description="Number of answers.")
     category: list[Name] = Field(
         default=[],
         max_length=MAX_CATEGORIES,
@@ -164,8 +112,8 @@ class RequestFilters(RequestModel):
         default=[], max_length=MAX_ITEMS, description="Ids to leave out; repeatable."
     )
     min_evidence: Level | Absent = optional(
-        "The least evidence an answer must have. Default `likely`, and for an item that nobody has bought "
-        "what goes with its category."
+        "The least evidence that an answer must have. Default `likely`, and for an item that "
+        "nobody has bought what goes with its category."
     )
     same_category: SameCategory | Absent = optional(
         "Where answers of the question's own category stand: after all others, nowhere, or mixed "
@@ -175,19 +123,23 @@ class RequestFilters(RequestModel):
 
 
 class ItemFilters(RequestFilters):
+    """Filters of the answers to one item."""
+
     include: Literal["explained"] | Absent = optional(
-        "`explained`: also, in a list of their own, at most k items that look certain over all baskets but "
-        "are explained by their season, store or basket size."
+        "`explained`: also, in a list of their own, at most k items that look certain over all "
+        "baskets but are explained by their season, store or basket size."
     )
-    month: Annotated[int, Field(ge=1, le=12), BeforeValidator(_whole)] | Absent = optional(
+    month: Month | Absent = optional(
         "The same list, only the seasonal items whose season holds this month."
     )
 
 
 class ItemQuery(ItemFilters):
+    """An item and filters of its answers."""
+
     item: Id = Field(description="Id of the item, or of one of its variants.")
     category_of: Name | Absent = optional(
-        "The category of an item the bundle does not hold: answers come from it."
+        "The category of an item that the bundle does not hold: answers come from it."
     )
 
     @property
@@ -204,11 +156,13 @@ class CartQuery(RequestFilters):
         strict=True, json_schema_extra={"example": {"items": ["24852", "21137"], "k": 5}}
     )
     items: list[Id] = Field(
-        min_length=1, max_length=MAX_ITEMS, description="Ids of what is in the cart."
+        min_length=1, max_length=MAX_ITEMS, description="Ids of the items in the cart."
     )
 
 
 class PairQuery(RequestModel):
+    """Two items."""
+
     a: Id = Field(description="Id of an item.")
     b: Id = Field(description="Id of an item.")
 
@@ -227,34 +181,47 @@ class PairFilters(RequestModel):
 
 
 class PairsQuery(PairFilters):
+    """A page of pairs."""
+
     page: PageNumber = Field(default=1, description="From 1.")
     k: Count = Field(default=50, description="Pairs on a page.")
 
 
 class SearchQuery(RequestModel):
+    """A search by name."""
+
     q: Words = Field(description="Name of an item, or part of it.")
-    k: Count = Field(default=10, description="How many.")
+    k: Count = Field(default=10, description="Number of items.")
 
 
 class NoQuery(RequestModel):
     """A route without parameters."""
 
 
+# ---- answers
+
+
 class Item(BaseModel):
     """An item of the catalogue."""
 
-    model_config = _example(**PASTA)
     id: str | int = Field(description="An integer where ids came as integers.")
     name: str
     category: list[str] = Field(description="Names of its categories, shallow to deep.")
 
 
 class FoundItem(Item):
-    model_config = _example(**PASTA, count=410, exact=True)
+    """An item that a search found."""
+
     count: int | None = Field(default=None, description="Lines in the training baskets.")
     exact: bool | None = Field(
-        default=None, description="Whether the words stand in its name; else it is similar."
+        default=None, description="Whether its name holds the words; else it is similar."
     )
+
+
+class _Words(BaseModel):
+    """The evidence for a pair. Numbers are null where not known."""
+
+    words: str = Field(description="The evidence in one sentence.")
 
 
 _FACTS: Any = {
@@ -264,47 +231,45 @@ _FACTS: Any = {
     )
     for name, spec in PUBLIC.items()
 }
-
-
-class _Words(BaseModel):
-    """The evidence for a pair. Numbers are null where not known."""
-
-    model_config = _example(**EVIDENCE)
-    words: str = Field(description="The evidence in one sentence.")
-
-
 EvidenceOut: Any = create_model("EvidenceOut", __base__=_Words, __doc__=_Words.__doc__, **_FACTS)
 
 
 class ModelAnswer(BaseModel):
-    """What every answer of a model has."""
+    """The head and the foot of every answer of a model."""
 
-    bundle: str = Field(
-        description="The version of the bundle that answered: the hash of its content."
-    )
+    bundle: str = Field(description="Version of the bundle: the hash of its content.")
     model: str
     footer: str
 
 
-class GradedPair(BaseModel):
+class Graded(BaseModel):
+    """How sure and how strong a pair is."""
+
+    grade: str = Field(
+        description="How sure: certain, likely, guess, chance, category (answered from it) or rule "
+        "(of the shop); of a pair that looks certain only over all baskets: seasonal, or explained "
+        "by store, by basket size, by another column."
+    )
+    strength: Literal["strong", "moderate", "weak"] | None = Field(
+        description="Of a certain or likely pair, by the lower end of its lift; otherwise null."
+    )
+
+
+class GradedPair(Graded):
     """How sure and how strong, and why."""
 
-    grade: Grade
-    strength: Strength
     evidence: EvidenceOut
 
 
-class GoesWith(Item):
-    model_config = _example(**GOES_WITH)
-    grade: Grade
-    strength: Strength
+class GoesWith(Item, Graded):
+    """An item of a cart that an answer goes with."""
+
     words: str
 
 
 class Complement(Item, GradedPair):
     """One answer. To a cart the evidence is the best that one of its items gives."""
 
-    model_config = _example(**COMPLEMENT)
     rank: int
     goes_with: list[GoesWith] = Field(
         description="The cart items it goes with, the largest contribution first; to one item none."
@@ -314,11 +279,11 @@ class Complement(Item, GradedPair):
 class Complements(ModelAnswer):
     """What goes with an item."""
 
-    model_config = _example(**HEAD, query=PASTA, complements=[COMPLEMENT], **TAIL)
+    model_config = _example(**HEAD, query=SPAGHETTI, complements=[COMPLEMENT], **TAIL)
     query: Item
     complements: list[Complement]
     explained: list[Complement] | None = Field(
-        default=None, description="What `include` or `month` asks for."
+        default=None, description="The list that `include` or `month` asks for."
     )
     notes: list[str] = Field(description="What a reader should know: a new item, for example.")
 
@@ -326,7 +291,7 @@ class Complements(ModelAnswer):
 class CartComplements(ModelAnswer):
     """What completes a cart."""
 
-    model_config = _example(**HEAD, cart=[PASTA], complements=[COMPLEMENT], **TAIL)
+    model_config = _example(**HEAD, cart=[SPAGHETTI], complements=[COMPLEMENT], **TAIL)
     cart: list[Item]
     complements: list[Complement]
     notes: list[str]
@@ -335,15 +300,7 @@ class CartComplements(ModelAnswer):
 class Pair(ModelAnswer, GradedPair):
     """The evidence card of two items."""
 
-    model_config = _example(
-        **HEAD,
-        a=PASTA,
-        b=SAUCE,
-        grade="certain",
-        strength="strong",
-        evidence=EVIDENCE,
-        footer=FOOTER,
-    )
+    model_config = _example(**HEAD, **PAIR, footer=FOOTER)
     a: Item
     b: Item
 
@@ -351,7 +308,6 @@ class Pair(ModelAnswer, GradedPair):
 class ListedPair(GradedPair):
     """A pair with evidence."""
 
-    model_config = _example(**LISTED)
     a: Item
     b: Item
     new: bool | None = Field(
@@ -362,7 +318,9 @@ class ListedPair(GradedPair):
 class PairsOut(ModelAnswer):
     """A page of all pairs with evidence."""
 
-    model_config = _example(**HEAD, total=51, page=1, next_page=2, pairs=[LISTED], footer=FOOTER)
+    model_config = _example(
+        **HEAD, total=51, page=1, next_page=2, pairs=[{**PAIR, "new": False}], footer=FOOTER
+    )
     total: int = Field(description="Pairs that fit.")
     page: int
     next_page: int | None = Field(description="The next page that has pairs; null on the last.")
@@ -373,28 +331,20 @@ class ItemOut(FoundItem):
     """One item."""
 
     model_config = _example(
-        bundle=BUNDLE,
-        **PASTA,
-        count=410,
-        variants=["spaghetti-500g"],
-        certain=12,
-        likely=3,
-        explained=1,
+        **BUNDLE, **SPAGHETTI, count=410, variants=["500g"], certain=12, likely=3, explained=1
     )
     bundle: str
     variants: list[str] = Field(description="Ids that are folded into this item.")
-    certain: int
-    likely: int = Field(description="Pairs of this item with that evidence.")
-    explained: int = Field(
-        description="Pairs that only a season, a store or the basket size brings together."
-    )
+    certain: int = Field(description="Certain pairs of this item.")
+    likely: int = Field(description="Likely pairs of this item.")
+    explained: int = Field(description="Pairs explained by season, store or basket size.")
 
 
 class SearchResults(BaseModel):
     """Items by name."""
 
     model_config = _example(
-        bundle=BUNDLE, q="spagetti", items=[{**PASTA, "count": 410, "exact": False}]
+        **BUNDLE, q="spagetti", items=[{**SPAGHETTI, "count": 9, "exact": False}]
     )
     bundle: str
     q: str
@@ -404,7 +354,17 @@ class SearchResults(BaseModel):
 class ModelOut(BaseModel):
     """The model."""
 
-    model_config = _example(**SERVED, version="1.0.0")
+    model_config = _example(
+        **HEAD,
+        kind="hybrid",
+        created="2024-05-01T03:10:00+00:00",
+        items=49688,
+        k=100,
+        strata=list(STRATA),
+        evidence=strata_words(STRATA),
+        coverage={"certain": {"items": 0.21, "sales": 0.83}},
+        version="1.0.0",
+    )
     bundle: str
     model: str
     kind: str
@@ -416,13 +376,14 @@ class ModelOut(BaseModel):
     )
     evidence: str = Field(description="The same in words, with what could not be ruled out.")
     coverage: dict[str, dict[str, float]] = Field(
-        description="For each grade the share of items, and of sales, with an answer of that grade."
+        description="Per grade the share of items, and of sales, with an answer of that grade."
     )
-    version: str = Field(description="Of neatrec.")
+    version: str = Field(description="Version of neatrec.")
 
 
 class Health(BaseModel):
-    model_config = _example(status="ok", bundle=BUNDLE)
+    """The state of the service."""
+
     status: Literal["ok"]
     bundle: str | None = None
     refusal: str | None = Field(
@@ -431,27 +392,26 @@ class Health(BaseModel):
 
 
 class ErrorBody(BaseModel):
-    model_config = ConfigDict(extra="allow", json_schema_extra={"example": ERROR})
+    """What is wrong, and what to do next."""
+
+    model_config = ConfigDict(extra="allow")
     kind: str
     message: str
     hint: str | None
 
 
 class ErrorOut(BaseModel):
-    """Every error: what is wrong and what to do next."""
+    """Every error."""
 
-    model_config = _example(error=ERROR)
     error: ErrorBody
 
 
 EXAMPLES: dict[int, Any] = {
-    401: refused(401).to_dict(),
+    **{status: refused(status).to_dict() for status in (401, 414, 503)},
     404: {"error": ERROR},
     408: refused(408, BODY_SECONDS).to_dict(),
     413: refused(413, MAX_BODY).to_dict(),
-    414: refused(414).to_dict(),
     422: bad("k", f"a whole number from 1 to {MAX_K}", "101", hint="Ask for fewer.").to_dict(),
-    503: refused(503).to_dict(),
 }
 
 

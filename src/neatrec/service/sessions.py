@@ -63,13 +63,14 @@ def _sign(key: bytes, purpose: str, text: str) -> str:
 
 
 class EndedSessions:
-    """Sessions that were logged out of before their time, one per line, known to all workers and after a restart."""
+    """Sessions that were logged out of, one per line, known to all workers and after a restart."""
 
     def __init__(self, rules: RulesFile) -> None:
         self.rules = rules
 
     @property
     def path(self) -> Path:
+        """The file, beside the rules."""
         return self.rules.path.with_name(self.rules.path.name + ENDED)
 
     def lines(self) -> list[str]:
@@ -80,9 +81,11 @@ class EndedSessions:
             return []
 
     def holds(self, session: EditorSession) -> bool:
+        """Whether somebody logged out of the session."""
         return f"{session.number} {session.ends}" in self.lines()
 
     def add(self, session: EditorSession) -> None:
+        """End a session; those whose time is over are forgotten."""
         with self.rules.locked():
             ends = [(line, line.partition(" ")[2]) for line in self.lines()]
             kept = [line for line, end in ends if end.isdigit() and int(end) > time.time()]

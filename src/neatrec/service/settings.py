@@ -48,8 +48,11 @@ class AddressTemplate:
 
     @classmethod
     def parse(cls, argument: str, text: str) -> AddressTemplate:
+        """The template in `text`, the value of `argument`."""
         if not ADDRESS.fullmatch(text) or ID not in text:
-            wanted = "an address that begins with https:// or http:// and a host, with {id} after the host"
+            wanted = (
+                "an address that begins with https:// or http:// and a host, with {id} after it"
+            )
             raise must_be(argument, wanted, text, hint="For example https://cdn.shop/{id}.jpg.")
         return cls(text)
 
@@ -82,17 +85,13 @@ class ServiceSettings:
     """Where the items are in the shop."""
     in_flight: int = IN_FLIGHT
     host: str | None = None
-    """The address it is bound to. Without a key only requests to it or to a loopback name are answered; None: another
-    server runs the application and checks host names."""
+    """The address it is bound to. Without a key only requests to it or to a loopback name are
+    answered; None: another server runs the application and checks host names."""
     interval: float = 1.0
     """Seconds between two checks for changed files."""
 
     def __post_init__(self) -> None:
         if self.editor_key_file is not None and self.rules is None:
             hint = "Editors write to the file of --rules."
-            raise must_be(
-                "--editor-key-file",
-                "left out without --rules",
-                str(self.editor_key_file),
-                hint=hint,
-            )
+            wanted, given = "left out without --rules", str(self.editor_key_file)
+            raise must_be("--editor-key-file", wanted, given, hint=hint)

@@ -24,8 +24,7 @@ class ServingSnapshot:
     refusal: str | None = None
     """Why the bundle that should be live is not: an older one answers."""
     tag: bytes = b""
-    """The entity tag of all answers: another one where a bundle, the one before it, a rule, the list, the day or
-    neatrec changes."""
+    """The entity tag of all answers; it changes with bundles, rules, list, day and neatrec."""
 
 
 def make_snapshot(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.service.answers import goes_with
-from neatrec.service.drawings import ruler
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.rules import EVERY
 from neatrec.service.rules_file import words_of
@@ -25,6 +25,9 @@ from neatrec.serving.answers import LEVELS
 from neatrec.serving.evidence import LIKELY_Q, PUBLIC, coincidence_words
 from neatrec.text import show_number
 
+TICKS = (1, 3, 10, 30, 100, 300)
+WIDTH, LEFT = 208.0, 8.0
+"""Of the ruler, in its own units."""
 GRADE_NAMES = {
     "guess": "a guess",
     "chance": "no more than chance",
@@ -34,7 +37,7 @@ GRADE_NAMES = {
 
 
 def address(path: str, **fields: object) -> str:
-    """A link into the page; what is true is 1, what is None is left out."""
+    """A link into the page; true is 1, and None is left out."""
     given = {name: value for name, value in fields.items() if value is not None}
     query = urlencode(
         {name: int(value) if isinstance(value, bool) else value for name, value in given.items()},
@@ -44,24 +47,24 @@ def address(path: str, **fields: object) -> str:
 
 
 def field_values(fields: dict[str, object]) -> list[tuple[str, str]]:
-    """What a form sends for these fields: what a link to them holds."""
+    """The values that a form sends for these fields."""
     return parse_qsl(address("", **fields)[1:])
 
 
 def unbroken(text: str) -> str:
-    """`text` for a page, where no line ends between a number and its per cent sign.
+    r"""`text` for a page, where no line ends between a number and its per cent sign.
 
     >>> unbroken("at least 9x chance (95 %).")
-    'at least 9x chance (95\\xa0%).'
+    'at least 9x chance (95\xa0%).'
     """
     return re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", text)
 
 
 def share(value: float) -> str:
-    """A share as people read it.
+    r"""A share as people read it.
 
     >>> share(0.256)
-    '26\\xa0%'
+    '26\xa0%'
     """
     return unbroken(f"{100 * value:.0f} %")
 
@@ -86,7 +89,7 @@ def grade_name(grade: str, strength: str | None = None) -> str:
 
 
 def facts(bundle: LoadedBundle, evidence: Evidence) -> list[tuple[str, str]]:
-    """What is known of a pair, with its coincidences in words that claim no more than the strata allow."""
+    """The facts of a pair; the words of its coincidences claim no more than the strata allow."""
     found = dict(evidence.facts())
     if evidence.q <= 1:
         low = evidence.q <= LIKELY_Q
@@ -97,15 +100,33 @@ def facts(bundle: LoadedBundle, evidence: Evidence) -> list[tuple[str, str]]:
     return list(found.items())
 
 
-def drawn(evidence: Evidence) -> dict[str, Any] | None:
-    """The ruler of a pair whose evidence counts."""
-    return ruler(evidence) if evidence.grade in ("certain", "likely") else None
+def ruler(evidence: Evidence) -> dict[str, Any] | None:
+    """The 95 % interval of the lift on a ruler of times chance; None without evidence."""
+    if evidence.grade not in ("certain", "likely"):
+        return None
+    low, high, middle = evidence.lift_low, evidence.lift_high, evidence.lift
+    if not all(math.isfinite(value) and value > 0 for value in (low, high, middle)):
+        return None
+    reach = next((tick for tick in (30, 100, 300, 1000, 10_000) if high <= tick), 100_000)
+
+    def along(value: float) -> float:
+        # left of 1x there is a little space for intervals that reach below chance
+        share = math.log10(max(min(value, reach), 0.5) / 0.5) / math.log10(reach / 0.5)
+        return round(LEFT + WIDTH * share, 1)
+
+    return {
+        "label": f"{middle:.1f} times chance, 95 % interval {low:.1f} to {high:.1f}",
+        "ticks": [(tick, along(tick)) for tick in TICKS if tick <= reach],
+        "start": along(low),
+        "end": along(high),
+        "point": along(middle),
+    }
 
 
 IN_TEMPLATES = {
     "address": address,
     "facts": facts,
-    "drawn": drawn,
+    "ruler": ruler,
     "field_values": field_values,
     "grade_name": grade_name,
     "levels": {level: grade_name(level) for level in LEVELS},
@@ -123,15 +144,11 @@ IN_TEMPLATES = {
         "new": "new ones only",
     },
 }
-FILTERS = {
-    "number": show_number,
-    "share": share,
-    "last_or": last_or,
-    "unbroken": unbroken,
-}
+FILTERS = {"number": show_number, "share": share, "last_or": last_or, "unbroken": unbroken}
 
 
 def pair_rows(bundle: LoadedBundle, rows: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
+    """Pairs of the list as templates show them."""
     is_new = np.zeros(len(rows), bool) if bundle.pairs.is_new is None else bundle.pairs.is_new[rows]
     return [
         {"a": bundle.brief(a), "b": bundle.brief(b), "evidence": evidence, "is_new": new}
@@ -143,7 +160,7 @@ Card = dict[str, Any]
 
 
 def cards(bundle: LoadedBundle, lines: Sequence[Answer]) -> list[Card]:
-    """Answers as cards: to an item with their evidence, to a cart with the items that they go with."""
+    """Answers as cards, with their evidence or the cart items that they go with."""
     return [
         {**bundle.brief(line.code), "rank": rank, "line": line, "hidden": False}
         for rank, line in enumerate(lines, 1)
@@ -173,9 +190,9 @@ def with_hidden(
 def rules_about(
     snapshot: ServingSnapshot, codes: set[int] | None, *, both: bool = False
 ) -> list[dict[str, Any]]:
-    """The rules that name one of these items (`both`: no item but these), None: all; in the order of the file.
+    """The rules that name one of these items (None: any), or with `both` no item but these.
 
-    A `query` of None: every item.
+    They are in the order of the file; a `query` of None means every item.
     """
     bundle = snapshot.bundle
 
@@ -204,7 +221,7 @@ def best_sellers(bundle: LoadedBundle, count: int) -> list[dict[str, Any]]:
 
 
 def unanswered(bundle: LoadedBundle, count: int) -> tuple[int, list[dict[str, Any]]]:
-    """How many bought items have no pair with evidence, and those of them that are bought most."""
+    """The number of bought items without a pair with evidence, and the best sellers among them."""
     table = bundle.index
     has_none = table.item_count > 0
     has_none[table.pairs.one[table.pairs.evident]] = False
@@ -224,7 +241,7 @@ ROWS = {"certain": "certain", "likely": "likely", "guess": "guesses only", "none
 
 
 def quality(bundle: LoadedBundle) -> dict[str, Any]:
-    """What the page about quality shows."""
+    """The values of the page about quality."""
     manifest = bundle.index.manifest
     facts = {
         "Model": f"{bundle.name} ({manifest.kind})",

@@ -1,8 +1,7 @@
-"""The live snapshot, and the thread that replaces it when a bundle, the rules, the list or the keys change."""
+"""The live snapshot, and the thread that replaces it when bundle, rules, list or keys change."""
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import threading
@@ -29,31 +28,16 @@ from neatrec.text import printable
 
 log = logging.getLogger(__name__)
 Value = TypeVar("Value")
-
 Stamp = tuple[tuple[str, int, int, int], ...] | None
 
 
-def other_versions(store: Path) -> list[StoredVersion]:
-    """The versions of a store that are not live and were not rolled back, the newest first; none of a bundle."""
-    live = os.path.realpath(store / CURRENT)
-    found = [
-        each
-        for each in versions_of(store)
-        if not each.mark.exists() and os.path.realpath(each.folder) != live
-    ]
-    return found[::-1]
-
-
-def stamp_of(place: Path | None) -> Stamp:
-    """What changes when a file at `place` or in the bundle there changes: real path, file number, time, size.
-
-    None: nothing is there.
-    """
-    if place is None:
+def stamp_of(path: Path | None) -> Stamp:
+    """Path, file number, time and size of a file, or of each file of a bundle; None: absent."""
+    if path is None:
         return None
     try:
-        folder = Path(os.path.realpath(bundle_in(place)))
-        if folder.is_file():  # of a link what it leads to: that is what changes
+        folder = Path(os.path.realpath(bundle_in(path)))
+        if folder.is_file():
             files = [folder]
         else:
             files = [folder / NAME, *sorted(folder.glob("*")), *sorted(folder.glob("*/*"))]
@@ -65,15 +49,8 @@ def stamp_of(place: Path | None) -> Stamp:
     )
 
 
-TRANSIENT = {
-    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
-    *(errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOUT),
-}
-"""Errors of a machine that is short of something for a while: the file may be good."""
-
-
 class Watched(Generic[Value]):
-    """Something read from a path, read again when the path changes; the old value stays when the new one is bad."""
+    """A value read from a path, again when that changes; a bad one leaves the old value."""
 
     def __init__(
         self,
@@ -81,24 +58,15 @@ class Watched(Generic[Value]):
         read: Callable[[Any], Value],
         refused: Callable[[], None],
         what: str,
-        describe: Callable[[Value], str] = lambda _: "",
         fall_back: Callable[[Any, Exception], Value] | None = None,
     ) -> None:
-        """`refused` counts bad files; `describe`: what the log adds about a new value; `fall_back`: what is used where
-        the first one is bad.
-        """
-        self.path, self.read, self.refused, self.what, self.describe = (
-            path,
-            read,
-            refused,
-            what,
-            describe,
-        )
+        """`refused` counts bad files; `fall_back` gives a value where the first one is bad."""
+        self.path, self.read, self.refused, self.what = path, read, refused, what
         self.refusal: str | None = None
         """Why what is at the path now is not used."""
         self.stamp: Stamp = stamp_of(path)
         self.failing: tuple[Stamp] | None = None
-        """The stamp of what could not be read for now; it is tried at every check, but logged and counted once."""
+        """The stamp of what is tried at every check, but logged and counted once."""
         try:
             self.value = read(path)
         except Exception as error:
@@ -114,75 +82,62 @@ class Watched(Generic[Value]):
             return False
         try:
             value = self.read(self.path)
-        except Exception as error:  # noqa: BLE001 (whatever it is, it is logged, and the old value stays)
+        except Exception as error:  # noqa: BLE001 (whatever it is, it is logged)
             self._refuse(stamp, error)
             return False
         self.value, self.stamp, self.failing, self.refusal = value, stamp, None, None
-        log.info("%s loaded%s: %s", self.what, self.describe(value), printable(self.path))
+        log.info("%s loaded: %s", self.what, printable(self.path))
         return True
 
     def _refuse(self, stamp: Stamp, error: Exception) -> None:
-        again = is_transient(error)
-        if not again:
-            self.stamp = stamp  # a bad one is not tried again before it changes
+        again = is_passing(error)
         if again and self.failing == (stamp,):
             return
-        message = printable(error, 500) or type(error).__name__
-        self.failing, self.refusal = (stamp,) if again else None, message
+        if again:
+            self.failing, when = (stamp,), "it is tried again at every check"
+        else:
+            self.stamp, self.failing = stamp, None
+            when = "it is not tried again before it changes"
+        self.refusal = printable(error, 500) or type(error).__name__
         self.refused()
-        then = (
-            "it is tried again at every check"
-            if again
-            else "it is not tried again before it changes"
-        )
         unforeseen = error if not isinstance(error, NeatrecError | OSError | MemoryError) else None
-        where = f"{self.what} at {printable(self.path)}"
-        log.error(
-            "%s refused, the old one stays; %s: %s", where, then, message, exc_info=unforeseen
-        )
+        what = f"{self.what} at {printable(self.path)} refused, the old one stays; {when}"
+        log.error("%s: %s", what, self.refusal, exc_info=unforeseen)
 
 
-def is_transient(error: BaseException) -> bool:
-    """Whether the same file may be readable later: the machine was short of something, or the error is unforeseen."""
+def is_passing(error: BaseException | None) -> bool:
+    """Whether the same file may be readable later: the machine was short of something."""
     if isinstance(error, ResourceError) or not isinstance(error, NeatrecError):
         return True
-    cause: BaseException | None = error.__cause__ or error.__context__
-    while cause is not None:
-        if isinstance(cause, MemoryError) or (
-            isinstance(cause, OSError) and cause.errno in TRANSIENT
-        ):
+    while error is not None:
+        if isinstance(error, MemoryError | OSError) and not isinstance(error, FileNotFoundError):
             return True
-        cause = cause.__cause__ or cause.__context__
+        error = error.__cause__ or error.__context__
     return False
 
 
 class BundleWatcher:
-    """What is served. Requests read `snapshot` and `keys` once; a thread of its own replaces them."""
+    """The source of all answers. Requests read `snapshot` and `keys`; a thread replaces them."""
 
     def __init__(self, settings: ServiceSettings, metrics: Metrics) -> None:
         self.settings, self.metrics = settings, metrics
         self.bundle = Watched(
-            settings.bundle,
-            _open,
-            metrics.refused.inc,
-            "bundle",
-            lambda bundle: f", version {bundle.short}",
-            _open_older,
+            settings.bundle, _open, metrics.refused.inc, "bundle", fall_back=_open_older
         )
         self.rules = self._file(settings.rules, read_rules, "rules", without=Rules())
         self.available: Watched[frozenset[str] | None] = self._file(
             settings.available, read_available, "available", without=None
         )
-        # without a file those of the environment, which nobody reads where there is one
+        # without a file those of the environment
         self.key_file = Watched(
-            settings.key_file, read_keys, self.metrics.bad_files.labels("keys").inc, "keys"
+            settings.key_file, read_keys, metrics.bad_files.labels("keys").inc, "keys"
         )
         read_editor_keys = partial(read_keys, argument="editor-key-file")
         self.editor_key_file = self._file(
             settings.editor_key_file, read_editor_keys, "editor keys", without=Keys()
         )
         self._lock = threading.Lock()
-        """Held while rules or list are read again and the snapshot is replaced: requests do so too."""
+        """Held while rules or list are read again and the snapshot is replaced."""
         self._rules_stat = self._stat_rules()
         self.snapshot = self._snapshot(_today())
         self._stop = threading.Event()
@@ -197,21 +152,20 @@ class BundleWatcher:
 
     @property
     def keys(self) -> Keys:
+        """The keys of those who read."""
         return self.key_file.value
 
     @property
     def editor_keys(self) -> Keys:
+        """The keys of those who edit rules."""
         return self.editor_key_file.value
 
     def _snapshot(self, day: date) -> ServingSnapshot:
         bundle, rules = self.bundle.value, self.rules.value
         if unknown := rules.unknown(lambda item: bundle.code(item) is not None, day):
-            # catalogues change every night and rules need not: no fault, but a wrong id should not go unseen
-            log.warning(
-                "rules: %d of %d name an id that the bundle does not hold",
-                unknown,
-                len(rules.today(day)),
-            )
+            # catalogues change every night and rules need not, but a wrong id must not go unseen
+            words = "rules: %d of %d name an id that the bundle does not hold"
+            log.warning(words, unknown, len(rules.today(day)))
         return make_snapshot(bundle, rules, self.available.value, day, self._refusal())
 
     def _refusal(self) -> str | None:
@@ -234,13 +188,16 @@ class BundleWatcher:
                 return False
             self.snapshot = self._snapshot(_today())
         if swapped:
+            log.info("version %s answers", self.snapshot.bundle.short)
             self.metrics.swaps.inc()
             self._count_live()
         return True
 
     def rules_changed(self) -> bool:
-        """Whether somebody may edit the rules and their file is not the one that was read: a request looks each time,
-        so that an edit holds at once in every worker."""
+        """Whether the file of editable rules is not the one that was read.
+
+        A request looks each time, so that an edit holds at once in every worker.
+        """
         return self.settings.editor_key_file is not None and self._stat_rules() != self._rules_stat
 
     def take_rules(self) -> None:
@@ -261,18 +218,19 @@ class BundleWatcher:
         self.metrics.live(self.snapshot.bundle.index.manifest.created)
 
     def start(self) -> None:
+        """Start the thread that looks for changes."""
         self._stop.clear()
         self._thread = threading.Thread(target=self._watch, name="neatrec-watch", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
+        """End the thread."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
 
     def _watch(self) -> None:
-        # takes a moment with many items: not before the first answer, but before most searches
-        _ = self.snapshot.bundle.search
+        _ = self.snapshot.bundle.search  # takes a moment with many items: before most searches
         while not self._stop.wait(self.settings.interval):
             try:
                 self.check()
@@ -281,7 +239,7 @@ class BundleWatcher:
 
 
 _opened: WeakValueDictionary[str, PairTable] = WeakValueDictionary()
-"""Tables that are served, by version: at a swap the new one is compared with the one in memory, not with a copy."""
+"""Tables that are served, by version: a new one is compared with the one in memory."""
 
 
 def _open(path: Path) -> LoadedBundle:
@@ -293,47 +251,45 @@ def _open(path: Path) -> LoadedBundle:
     return bundle
 
 
-def _before(place: Path) -> PairTable | None:
+def _other_versions(store: Path) -> list[StoredVersion]:
+    """The versions of a store that are neither live nor rolled back, the newest first."""
+    live = os.path.realpath(store / CURRENT)
+    others = [each for each in versions_of(store) if os.path.realpath(each.folder) != live]
+    return [each for each in others if not each.mark.exists()][::-1]
+
+
+def _before(store: Path) -> PairTable | None:
     """The version before the live one of a store; None where there is none that can be read."""
-    number = Path(os.path.realpath(place / CURRENT)).name.partition("-")[0]
-    older = [
-        each.folder
-        for each in other_versions(place)
-        if number.isdecimal() and each.number <= int(number)
-    ]
+    number = Path(os.path.realpath(store / CURRENT)).name.partition("-")[0]
+    live = int(number) if number.isdecimal() else 0
+    older = [each.folder for each in _other_versions(store) if each.number <= live]
     if not older:
         return None
     try:
         served = _opened.get(read_manifest(older[0]).content_hash)
         return PairTable.open(older[0]) if served is None else served
     except (NeatrecError, OSError, MemoryError) as error:  # it is only compared with, not served
-        log.warning(
-            "version %s is not compared with: %s", printable(older[0].name), printable(error, 500)
-        )
+        name = printable(older[0].name)
+        log.warning("version %s is not compared with: %s", name, printable(error, 500))
         return None
 
 
 def _open_older(path: Path, error: Exception) -> LoadedBundle:
     """The newest other version of a store that verifies, where the live one is bad."""
-    folders = [version.folder for version in other_versions(path)]
-    if not folders:
+    versions, why = _other_versions(path), printable(error, 500)
+    if not versions:
         raise error
-    for version in folders:
+    for version in versions:
+        name = printable(version.folder.name)
         try:
-            bundle = _open(version)
-        except Exception as refusal:  # noqa: BLE001 (whatever it is, it is logged, and the next one is tried)
-            log.warning("version %s refused: %s", printable(version.name), printable(refusal, 500))
+            bundle = _open(version.folder)
+        except Exception as refusal:  # noqa: BLE001 (it is logged, and the next one is tried)
+            log.warning("version %s refused: %s", name, printable(refusal, 500))
             continue
-        log.error(
-            "the live bundle is refused, serving version %s: %s",
-            printable(version.name),
-            printable(error, 500),
-        )
+        log.error("the live bundle is refused, serving version %s: %s", name, why)
         return bundle
-    raise NeatrecError(
-        f"no version of {printable(path)} can be served: {printable(error, 500)}",
-        hint="Publish a new bundle.",
-    ) from error
+    message = f"no version of {printable(path)} can be served: {why}"
+    raise NeatrecError(message, hint="Publish a new bundle.") from error
 
 
 def _today() -> date:
