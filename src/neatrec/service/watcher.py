@@ -251,7 +251,7 @@ def _open(path: Path) -> LoadedBundle:
     return bundle
 
 
-def _other_versions(store: Path) -> list[StoredVersion]:
+def other_versions(store: Path) -> list[StoredVersion]:
     """The versions of a store that are neither live nor rolled back, the newest first."""
     live = os.path.realpath(store / CURRENT)
     others = [each for each in versions_of(store) if os.path.realpath(each.folder) != live]
@@ -262,7 +262,7 @@ def _before(store: Path) -> PairTable | None:
     """The version before the live one of a store; None where there is none that can be read."""
     number = Path(os.path.realpath(store / CURRENT)).name.partition("-")[0]
     live = int(number) if number.isdecimal() else 0
-    older = [each.folder for each in _other_versions(store) if each.number <= live]
+    older = [each.folder for each in other_versions(store) if each.number <= live]
     if not older:
         return None
     try:
@@ -276,7 +276,7 @@ def _before(store: Path) -> PairTable | None:
 
 def _open_older(path: Path, error: Exception) -> LoadedBundle:
     """The newest other version of a store that verifies, where the live one is bad."""
-    versions, why = _other_versions(path), printable(error, 500)
+    versions, why = other_versions(path), printable(error, 500)
     if not versions:
         raise error
     for version in versions:
