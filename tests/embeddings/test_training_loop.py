@@ -103,14 +103,6 @@ def test_a_fit_that_diverges_names_the_cause(
         fit(name, **changes)
 
 
-def test_threads_learn_as_well_as_one() -> None:
-    one, three = (
-        fit(run=Run(rng=1, threads=threads), epochs=15).fit_info()["losses"][-1]
-        for threads in (1, 3)
-    )
-    assert three == pytest.approx(one, rel=0.2)
-
-
 def test_a_generator_is_taken_as_a_seed() -> None:
     one, other = (fit(run=replace(REPRODUCIBLE, rng=np.random.default_rng(3))) for _ in range(2))
     assert_equal_arrays(one, other)

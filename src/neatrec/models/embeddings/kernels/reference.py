@@ -9,7 +9,7 @@ of negatives at once, which differs only if a negative is drawn twice in one uni
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -46,8 +46,8 @@ MAX_STEP = 0.3
 
 WORD = 2**64 - 1
 HALF = 2**32 - 1
-PARTNERS, QUERIES, USERS = 0, 1, 2
-"""Streams of draws: what stands in for the partner, for the query, for the user."""
+QUERIES, USERS = 1, 2
+"""Streams of draws beside that for partners: of negatives of the query, and of the user."""
 
 
 class Group(NamedTuple):
@@ -101,47 +101,37 @@ def groups(data: KernelInput, unit: int) -> Iterator[Group]:
     visit, draws, settings, users = data.visit, data.draws, data.settings, len(data.tables[-1])
     basket, start, stop = int(visit.basket[unit]), int(visit.start[unit]), int(visit.stop[unit])
     begin, end = int(visit.offsets[basket]), int(visit.offsets[basket + 1])
+    low, high = max(begin, start - settings.window), min(end, stop + settings.window)
+    inside = {int(row) for row in visit.items[low:high]}
     key = basket_key(int(draws.seed), basket)
-    inside = {
-        int(row)
-        for row in visit.items[
-            max(begin, start - settings.window) : min(end, stop + settings.window)
-        ]
-    }
+    query_key, user_key = (mixed((key + kind) & WORD) for kind in (QUERIES, USERS))
     user = int(visit.users[basket]) if len(visit.users) else -1
-    several = settings.groups
+    pick_user, refuse_user = lambda bits: (bits >> 32) * users >> 32, lambda row: row == user
     for line in range(start, stop):
         query = int(visit.items[line])
-        near = [
-            *range(line + 1, line + 1 + settings.window),
-            *range(line - 1, line - 1 - settings.window, -1),
-        ]
-        for g in range(several):
-            places = near if settings.shared else [near[g]]
+        after = range(line + 1, line + 1 + settings.window)
+        before = range(line - 1, line - 1 - settings.window, -1)
+        near = [*after, *before]
+        pick = partial(picked, alias=draws.alias)
+        refuse = partial(_refused, draws, inside, query, user)
+        for number in range(settings.groups):
             partner_lines = [
                 j
-                for j in places
+                for j in (near if settings.shared else [near[number]])
                 if begin <= j < end and _is_pair(visit, query, int(visit.items[j]))
             ]
             if not partner_lines:
                 continue
-            draw = partial(_drawn, (line - begin) * several + g, settings.negatives)
-            pick, refused = (
-                partial(picked, alias=draws.alias),
-                partial(_refused, draws, inside, query, user),
-            )
+            first = ((line - begin) * settings.groups + number) * settings.negatives
+            numbers = range(first, first + settings.negatives)
             yield Group(
                 line,
                 query,
                 partner_lines,
                 [int(visit.items[j]) for j in partner_lines],
-                draw(key, pick, refused),
-                draw(mixed((key + QUERIES) & WORD), pick, refused),
-                draw(
-                    mixed((key + USERS) & WORD),
-                    lambda bits: ((bits >> 32) * users) >> 32,
-                    partial(int.__eq__, user),
-                ),
+                _drawn(key, numbers, pick, refuse),
+                _drawn(query_key, numbers, pick, refuse),
+                _drawn(user_key, numbers, pick_user, refuse_user),
                 user,
             )
 
@@ -156,22 +146,18 @@ def _refused(draws: Draws, inside: set[int], query: int, user: int, row: int) ->
 
 
 def _drawn(
-    number: int,
-    negatives: int,
-    key: int,
-    pick: Callable[[int], int],
-    refused: Callable[[int], bool],
+    key: int, numbers: range, pick: Callable[[int], int], refuse: Callable[[int], bool]
 ) -> list[int]:
-    """The negatives of group `number`: of each, the first of some draws that is not refused."""
-    out = []
-    for k in range(negatives):
-        bits = counted(key, number * negatives + k)
+    """For each number the first of some draws that is not refused, if there is one."""
+    rows = []
+    for number in numbers:
+        bits = counted(key, number)
         for _ in range(TRIES):
-            if not refused(row := pick(bits)):
-                out.append(row)
+            if not refuse(row := pick(bits)):
+                rows.append(row)
                 break
             bits = mixed((bits + 1) & WORD)
-    return out
+    return rows
 
 
 # ---- changes of a group
@@ -184,52 +170,62 @@ class Change(NamedTuple):
     row: int
     vector: Array
     spread: Array = NOTHING
+    line: int = -1
+    """The line of the unit whose changes are summed; -1: the change is applied by itself."""
 
 
-class GroupGradients(NamedTuple):
-    """Changes of a group's negatives and users; changes of lines (line, change); statistics."""
-
-    changes: list[Change]
-    lines: list[tuple[int, Change]]
-    stats: StepStats
+Gradients = Callable[[Tables, Group, KernelSettings], tuple[list[Change], StepStats]]
 
 
-GradientFunction = Callable[[Tables, Group, KernelSettings], GroupGradients]
-
-
-# ---- rows
-
-
-def _vector(table: Table, row: int, dim: int) -> Array:
-    return table[row, :dim].astype(np.float64)
+def _changes(
+    table: int,
+    rows: list[int],
+    vectors: Array,
+    spreads: Array | None = None,
+    lines: Sequence[int] = (),
+) -> list[Change]:
+    """One change per row of `vectors`."""
+    return [
+        Change(
+            table,
+            row,
+            vectors[n],
+            NOTHING if spreads is None else spreads[n],
+            lines[n] if lines else -1,
+        )
+        for n, row in enumerate(rows)
+    ]
 
 
 def _vectors(table: Table, rows: list[int], dim: int) -> Array:
     return table[rows, :dim].astype(np.float64).reshape(len(rows), dim)
 
 
-def _spread(dim: int) -> slice:
-    """Columns of a row's log-variance."""
-    start = width(dim) + LOG_VARIANCE
-    return slice(start, start + 1)
+def _vector(table: Table, row: int, dim: int) -> Array:
+    return table[row, :dim].astype(np.float64)
 
 
 def _gaussians(table: Table, rows: list[int], dim: int) -> Gaussians:
-    spread = table[rows, _spread(dim)]
-    return Gaussians(_vectors(table, rows, dim), spread.astype(np.float64).reshape(len(rows), 1))
-
-
-# ---- gradients of a group
+    spread = table[rows, width(dim) + LOG_VARIANCE].astype(np.float64)
+    return Gaussians(_vectors(table, rows, dim), spread.reshape(len(rows), 1))
 
 
 class Hinges(NamedTuple):
-    """The max-margin part of a group: directions, and active hinges of each negative."""
+    """Directions of the max-margin part of a group, and its statistics."""
 
     query: Gaussians
     partners: Gaussians
     negatives: Gaussians
-    active: npt.NDArray[np.int64]
     stats: StepStats
+
+    def changes(self, group: Group) -> list[Change]:
+        """The directions as changes."""
+        query, partners, negatives, _ = self
+        return [
+            Change(0, group.query, query.mean, query.log_variance, group.line),
+            *_changes(0, group.partners, *partners, group.partner_lines),
+            *_changes(0, group.negatives, *negatives),
+        ]
 
 
 def _hinges(table: Table, group: Group, settings: KernelSettings) -> Hinges:
@@ -238,89 +234,59 @@ def _hinges(table: Table, group: Group, settings: KernelSettings) -> Hinges:
     query = Gaussians(alone.mean[0], alone.log_variance[0])
     heights = formulas.hinges(query, partners, negatives, settings.margin)  # (partners, negatives)
     gradients = formulas.max_margin_gradients(query, partners, negatives, settings.margin)
-    stats = StepStats(
-        len(group.partners), float(np.maximum(heights, 0).sum()), int((heights > 0).sum())
-    )
+    loss, active = float(np.maximum(heights, 0).sum()), int((heights > 0).sum())
     query, partners, negatives = (Gaussians(-g.mean, -g.log_variance) for g in gradients)
-    return Hinges(query, partners, negatives, (heights > 0).sum(axis=0), stats)
+    return Hinges(query, partners, negatives, StepStats(len(group.partners), loss, active))
 
 
-def _neat(tables: Tables, group: Group, settings: KernelSettings) -> GroupGradients:
-    found = _hinges(tables[0], group, settings)
-    changes = [
-        Change(0, row, found.negatives.mean[k], found.negatives.log_variance[k])
-        for k, row in enumerate(group.negatives)
-        if found.active[k]
-    ]
-    return GroupGradients(changes, _pulled(group, found), found.stats)
+def _neat(tables: Tables, group: Group, settings: KernelSettings) -> tuple[list[Change], StepStats]:
+    hinges = _hinges(tables[0], group, settings)
+    return hinges.changes(group), hinges.stats
 
 
-def _pulled(group: Group, found: Hinges) -> list[tuple[int, Change]]:
-    spreads = list(found.partners.log_variance)
-    query = Change(0, group.query, found.query.mean, found.query.log_variance)
-    return [(group.line, query), *_of_partners(group, 0, found.partners.mean, spreads)]
-
-
-def _of_partners(
-    group: Group, table: int, vectors: Array, spreads: list[Array]
-) -> list[tuple[int, Change]]:
-    """The changes of a group's partners in a table; without log-variances `spreads` is empty."""
-    places = enumerate(zip(group.partner_lines, group.partners, strict=True))
-    return [
-        (line, Change(table, row, vectors[n], spreads[n] if spreads else NOTHING))
-        for n, (line, row) in places
-    ]
-
-
-def _neat_bpr(tables: Tables, group: Group, settings: KernelSettings) -> GroupGradients:
+def _neat_bpr(
+    tables: Tables, group: Group, settings: KernelSettings
+) -> tuple[list[Change], StepStats]:
     """NEAT, and ranking losses: of v over each v', and of q over each q' once per partner."""
-    found, dim, logistic = _hinges(tables[0], group, settings), settings.dim, settings.logistic
-    user = _vector(tables[1], group.user, dim)
-    query, partners = _vector(tables[0], group.query, dim), _vectors(tables[0], group.partners, dim)
-    worse, other = (
-        _vectors(tables[0], group.negatives, dim),
-        _vectors(tables[0], group.other_queries, dim),
-    )
-    a = formulas.ranking_weight(
-        user, partners[:, None], worse[None], logistic
-    )  # (partners, negatives)
+    hinges, dim, logistic = _hinges(tables[0], group, settings), settings.dim, settings.logistic
+    user, query = _vector(tables[1], group.user, dim), _vector(tables[0], group.query, dim)
+    partners = _vectors(tables[0], group.partners, dim)
+    worse = _vectors(tables[0], group.negatives, dim)
+    other = _vectors(tables[0], group.other_queries, dim)
+    pairs = user, partners[:, None], worse[None], logistic
+    a = formulas.ranking_weight(*pairs)  # (partners, negatives)
     b = len(partners) * formulas.ranking_weight(user, query, other, logistic)  # (other queries,)
-    loss = formulas.ranking(user, partners[:, None], worse[None], logistic).sum()
+    loss = formulas.ranking(*pairs).sum()
     loss += len(partners) * formulas.ranking(user, query, other, logistic).sum()
-    flat = np.zeros_like(found.query.log_variance)
-    changes = [
-        Change(
-            0, row, found.negatives.mean[k] - a[:, k].sum() * user, found.negatives.log_variance[k]
-        )
-        for k, row in enumerate(group.negatives)
-    ]
-    changes += [Change(0, row, -b[k] * user, flat) for k, row in enumerate(group.other_queries)]
     towards = a.sum(axis=1) @ partners - a.sum(axis=0) @ worse + b.sum() * query - b @ other
-    changes.append(Change(1, group.user, towards))
-    lines = [*_pulled(group, found), (group.line, Change(0, group.query, b.sum() * user, flat))]
-    lines += _of_partners(group, 0, a.sum(axis=1)[:, None] * user, [flat] * len(partners))
-    return GroupGradients(changes, lines, found.stats._replace(loss=found.stats.loss + float(loss)))
-
-
-def _item2vec(tables: Tables, group: Group, settings: KernelSettings) -> GroupGradients:
-    dim = settings.dim
-    query = _vector(tables[0], group.query, dim)
-    partners, negatives = (
-        _vectors(tables[1], group.partners, dim),
-        _vectors(tables[1], group.negatives, dim),
+    ranked = Hinges(
+        hinges.query._replace(mean=hinges.query.mean + b.sum() * user),
+        hinges.partners._replace(mean=hinges.partners.mean + np.outer(a.sum(axis=1), user)),
+        hinges.negatives._replace(mean=hinges.negatives.mean - np.outer(a.sum(axis=0), user)),
+        hinges.stats._replace(loss=hinges.stats.loss + float(loss)),
     )
+    others = _changes(0, group.other_queries, -np.outer(b, user))
+    return [*ranked.changes(group), *others, Change(1, group.user, towards)], ranked.stats
+
+
+def _item2vec(
+    tables: Tables, group: Group, settings: KernelSettings
+) -> tuple[list[Change], StepStats]:
+    query = _vector(tables[0], group.query, settings.dim)
+    partners = _vectors(tables[1], group.partners, settings.dim)
+    negatives = _vectors(tables[1], group.negatives, settings.dim)
     by_query, by_partners, by_negatives = formulas.skip_gram_gradients(query, partners, negatives)
-    changes = [Change(1, row, -by_negatives[k]) for k, row in enumerate(group.negatives)]
-    lines = [
-        (group.line, Change(0, group.query, -by_query)),
-        *_of_partners(group, 1, -by_partners, []),
+    changes = [
+        Change(0, group.query, -by_query, line=group.line),
+        *_changes(1, group.partners, -by_partners, lines=group.partner_lines),
+        *_changes(1, group.negatives, -by_negatives),
     ]
-    return GroupGradients(
-        changes, lines, StepStats(len(partners), formulas.skip_gram(query, partners, negatives), 0)
-    )
+    return changes, StepStats(len(partners), formulas.skip_gram(query, partners, negatives), 0)
 
 
-def _triple2vec(tables: Tables, group: Group, settings: KernelSettings) -> GroupGradients:
+def _triple2vec(
+    tables: Tables, group: Group, settings: KernelSettings
+) -> tuple[list[Change], StepStats]:
     dim = settings.dim
     triple = Triple(
         _vector(tables[0], group.query, dim),
@@ -331,80 +297,71 @@ def _triple2vec(tables: Tables, group: Group, settings: KernelSettings) -> Group
         _vectors(tables[2], group.other_users, dim),
     )
     by = formulas.triplets_gradients(triple)
-    changes = [Change(1, row, -by.other_partners[k]) for k, row in enumerate(group.negatives)]
-    changes += [Change(0, row, -by.other_queries[k]) for k, row in enumerate(group.other_queries)]
-    changes += [Change(2, row, -by.other_users[k]) for k, row in enumerate(group.other_users)]
-    changes.append(Change(2, group.user, -by.user))
-    lines = [
-        (group.line, Change(0, group.query, -by.query)),
-        *_of_partners(group, 1, -by.partners, []),
+    changes = [
+        Change(0, group.query, -by.query, line=group.line),
+        *_changes(1, group.partners, -by.partners, lines=group.partner_lines),
+        *_changes(1, group.negatives, -by.other_partners),
+        *_changes(0, group.other_queries, -by.other_queries),
+        *_changes(2, group.other_users, -by.other_users),
+        Change(2, group.user, -by.user),
     ]
-    return GroupGradients(
-        changes, lines, StepStats(len(group.partners), formulas.triplets(triple), 0)
-    )
+    return changes, StepStats(len(group.partners), formulas.triplets(triple), 0)
 
 
 # ---- applying changes
 
 
-def _descend(tables: Tables, change: Change, settings: KernelSettings, rate: float) -> None:
+def _descend(table: Table, change: Change, settings: KernelSettings, rate: float) -> None:
     """Row-wise Adagrad: the rate is divided by the root of the sum of a row's mean squares so far.
 
     Without it (`settings.adagrad`) every step is the rate.
     """
-    table, dim = tables[change.table], settings.dim
+    row, dim, tail, root = table[change.row], settings.dim, width(settings.dim), 1.0
     if not change.vector.any():
         return
-    tail, root = width(dim), 1.0
     if settings.adagrad:
-        table[change.row, tail + SQUARES] += (change.vector**2).mean()
-        root = np.sqrt(table[change.row, tail + SQUARES] + TINY)
-    table[change.row, :dim] += rate / root * change.vector
+        row[tail + SQUARES] += (change.vector**2).mean()
+        root = np.sqrt(row[tail + SQUARES] + TINY)
+    row[:dim] += rate / root * change.vector
     if not len(change.spread):
         return
-    place, root = _spread(dim), 1.0
+    slope, root = change.spread[0], 1.0
     if settings.adagrad:
-        table[change.row, tail + VARIANCE_SQUARES] += (change.spread**2).mean()
-        root = np.sqrt(table[change.row, tail + VARIANCE_SQUARES] + TINY)
-    step = rate * settings.variance_rate / root * change.spread
-    moved = table[change.row, place] + np.clip(step, -MAX_STEP, MAX_STEP)
-    table[change.row, place] = np.clip(moved, settings.low, settings.high)
+        row[tail + VARIANCE_SQUARES] += slope**2
+        root = np.sqrt(row[tail + VARIANCE_SQUARES] + TINY)
+    step = np.clip(rate * settings.variance_rate / root * slope, -MAX_STEP, MAX_STEP)
+    row[tail + LOG_VARIANCE] = np.clip(row[tail + LOG_VARIANCE] + step, settings.low, settings.high)
 
 
-# ---- visiting units
-
-
-def _gathered(lines: list[tuple[int, Change]]) -> list[Change]:
-    """One change for each table and line, in the order of tables and lines."""
+def _gathered(changes: list[Change]) -> list[Change]:
+    """Changes without a line, then one change per table and line, in their order."""
     sums: dict[tuple[int, int], Change] = {}
-    for line, change in lines:
-        key = change.table, line
+    for change in changes:
+        if change.line < 0:
+            continue
+        key = change.table, change.line
         if key in sums:
             vector, spread = sums[key].vector + change.vector, sums[key].spread + change.spread
             sums[key] = change._replace(vector=vector, spread=spread)
         else:
             sums[key] = change
-    return [sums[key] for key in sorted(sums)]
+    return [*(c for c in changes if c.line < 0), *(sums[key] for key in sorted(sums))]
 
 
 def _train(
-    gradients_of: GradientFunction, data: KernelInput, first: int, last: int, threads: int = 1
+    gradients: Gradients, data: KernelInput, first: int, last: int, threads: int = 1
 ) -> StepStats:
     """Visit units `first` to `last`, always with one thread."""
     pairs, loss, active = 0, 0.0, 0
     for unit in range(first, last):
-        found = [gradients_of(data.tables, group, data.settings) for group in groups(data, unit)]
-        changes = [change for group in found for change in group.changes]
-        changes += _gathered([line for group in found for line in group.lines])
-        for change in changes:
-            _descend(data.tables, change, data.settings, data.settings.rate_at(unit, first, last))
-        pairs += sum(group.stats.pairs for group in found)
-        loss += sum(group.stats.loss for group in found)
-        active += sum(group.stats.active for group in found)
+        rate, changes = data.settings.rate_at(unit, first, last), []
+        for group in groups(data, unit):
+            of_group, stats = gradients(data.tables, group, data.settings)
+            changes += of_group
+            pairs, loss, active = pairs + stats.pairs, loss + stats.loss, active + stats.active
+        for change in _gathered(changes):
+            _descend(data.tables[change.table], change, data.settings, rate)
     return StepStats(pairs, loss, active)
-
-
-# ---- the kernels
 
 
 neat = partial(_train, _neat)
