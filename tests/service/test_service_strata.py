@@ -3,10 +3,8 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from html import unescape
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from starlette.testclient import TestClient
@@ -83,20 +81,6 @@ def test_what_the_evidence_is_measured_within_is_said(client: TestClient) -> Non
         "Nothing that passes these filters is explained by basket size, month or store alone."
         in none
     )
-
-
-def test_the_link_to_what_is_explained_keeps_the_filters(client: TestClient) -> None:
-    page = client.get(
-        "/item?id=candy&min_evidence=guess&category=&diversify=1", headers={"accept": "text/html"}
-    ).text
-    link = re.search(r'href="([^"]+include=explained[^"]*)"', page)
-    fields = parse_qs(urlsplit(unescape(link[1])).query)
-    assert fields == {
-        "id": ["candy"],
-        "min_evidence": ["guess"],
-        "diversify": ["1"],
-        "include": ["explained"],
-    }
 
 
 OPEN = "Seasons and stores could not be ruled out as the reason of a pair."

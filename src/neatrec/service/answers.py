@@ -37,7 +37,7 @@ def goes_with(snapshot: ServingSnapshot, code: int, asked: RequestFilters) -> An
 
 
 def for_new_item(snapshot: ServingSnapshot, category: str, asked: RequestFilters) -> Answers:
-    """The answers to an item that the bundle does not hold, from the category that is given."""
+    """The answers to an item that the bundle does not hold, from a category."""
     bundle = snapshot.bundle
     members, filters = bundle.in_category(category), filters_of(bundle, asked)
     found = answers_from_category(bundle.index, members, filters, snapshot.rules)

@@ -114,7 +114,7 @@ class Api:
     async def complements(
         self, request: Request, query: Annotated[schemas.ItemQuery, Query()]
     ) -> Response:
-        """What goes with an item, the best first, with the evidence."""
+        """The complements of an item, the best first, with their evidence."""
         snapshot = snapshot_of(request)
         code = snapshot.bundle.code(query.item)
         if code is not None and query.is_plain:  # by the table alone: a thread would cost as much
@@ -144,7 +144,7 @@ class Api:
         return json_response(answer)
 
     def cart(self, request: Request, cart: schemas.CartQuery) -> Response:
-        """What completes a cart. Items of the cart and of its categories are left out."""
+        """The complements of a cart, the best first, each with the items that it goes with."""
         check_no_query(request)
         snapshot = snapshot_of(request)
         bundle = snapshot.bundle
@@ -299,7 +299,7 @@ def snapshot_of(request: Request) -> ServingSnapshot:
 
 
 def json_response(answer: Any) -> Response:
-    """An answer in JSON; what is not a finite number is null."""
+    """An answer in JSON; numbers that are not finite are null."""
     return Response(to_json(answer, inf_nan_mode="null"), media_type="application/json")
 
 

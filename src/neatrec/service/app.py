@@ -119,7 +119,7 @@ async def _on_error(request: Request, error: Exception) -> Response:
 
 
 def _problem_of(error: Exception) -> RequestError:
-    """What the caller sees of an error; the middleware logs a fault of ours."""
+    """The error as the caller sees it; the middleware logs a fault of ours."""
     if isinstance(error, RequestError):
         return error
     if isinstance(error, ClientDisconnect):

@@ -150,7 +150,7 @@ class ResponseSender:
         self.cached: Headers = ()
         """Of answers that stay the same as long as the snapshot."""
         self.held: list[bytes] = []
-        """The entity tags of answers that the caller holds; `*`: any."""
+        """The entity tags of answers that the caller holds."""
         if scope["method"] in ("GET", "HEAD") and scope["path"].startswith("/v1/"):
             keep = b"private, no-cache" if is_private else b"no-cache"
             self.cached = ((b"etag", tag), (b"cache-control", keep))
@@ -165,8 +165,6 @@ class ResponseSender:
     async def send(self, message: Message) -> None:
         """Send a message of the application."""
         if message["type"] == "http.response.start":
-            if message["status"] == 200 and b"*" in self.held:
-                self.without_body, message = True, {**message, "status": 304, "headers": []}
             self.status = message["status"]
             more = self.cached if self.status in (200, 304) else ()
             message["headers"] = [*message["headers"], *more, *self.headers]

@@ -31,7 +31,7 @@ RULES = 500
 
 
 class PageRoute(Route):
-    """A form sends a blank text for what was not chosen."""
+    """A route whose blank parameters count as absent: a form sends them for empty fields."""
 
     keeps_blanks = False
 

@@ -49,7 +49,7 @@ Problem = RequestError
 
 
 def bad(argument: str, wanted: str, got: object, *, hint: str | None = None) -> RequestError:
-    """A parameter that is not what it must be."""
+    """A parameter with a wrong value."""
     message = f"`{argument}` must be {wanted}, got {printable(repr(got))}"
     return RequestError(422, "ParameterError", message, hint=hint, argument=argument)
 
@@ -81,7 +81,7 @@ def invalid(error: Mapping[str, Any], model: type[BaseModel], source: str) -> Re
 
 
 def wanted(schema: Mapping[str, Any]) -> str:
-    """What a parameter of this JSON schema must be.
+    """The values that a parameter of this JSON schema may have.
 
     >>> wanted({"type": "integer", "minimum": 1, "maximum": 100})
     'a whole number from 1 to 100'

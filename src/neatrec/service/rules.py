@@ -58,7 +58,7 @@ class Rules:
 
     rules: tuple[Rule, ...] = ()
     version: str = ""
-    """Of the file: another one whenever a byte of it changes."""
+    """The version of the file; it changes with every byte."""
 
     def today(self, day: date) -> tuple[Rule, ...]:
         """The rules that act on `day`."""
@@ -75,7 +75,7 @@ class Rules:
 def read_rules(file: Path, day: date | None = None) -> Rules:
     """The rules in `file`; the error names the first line that is not a rule.
 
-    Two pins to one place are an error as long as both hold on `day` (default: today) or later.
+    Two pins to one position are an error as long as both hold on `day` (default: today) or later.
     """
     return parse_rules(_bytes_of(file), file, day)
 
@@ -112,8 +112,8 @@ def _rules(lines: Any, day: date) -> Iterator[Rule]:
             if rule.action == "pin" and rule.holds(day):  # any two that have not ended overlap
                 first = pinned.setdefault((rule.query, rule.position), lines.line_num)
                 if first != lines.line_num:
-                    place = f"position {rule.position} of {printable(rule.query)!r}"
-                    raise ValueError(f"two items are pinned to {place} (see line {first})")
+                    where = f"position {rule.position} of {printable(rule.query)!r}"
+                    raise ValueError(f"two items are pinned to {where} (see line {first})")
             yield rule
         before = lines.line_num
 

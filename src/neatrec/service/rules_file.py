@@ -111,7 +111,7 @@ class RulesFile:
             ) from error
 
     def _put(self, writing: Path, before: bytes) -> None:
-        """The new content takes its place, unless somebody saved another one meanwhile."""
+        """Replace the file, unless somebody saved another one meanwhile."""
         if self.path.read_bytes() != before:
             raise EditConflictError
         os.replace(writing, self.path)
@@ -178,7 +178,7 @@ def _as_before(content: bytes, lines: list[str]) -> bytes:
 
 
 def words_of(rule: Rule) -> str:
-    """What a rule does, in words.
+    """The effect of a rule, in words.
 
     >>> words_of(Rule("a", "b", "boost", 2)), words_of(Rule("*", "b", "block"))
     ('2 places up', 'hidden everywhere')

@@ -94,7 +94,7 @@ def optional(description: str) -> Any:
 
 
 class RequestModel(BaseModel):
-    """What a caller sends; a name that the model does not have is refused."""
+    """A request; a name that the model does not have is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -277,7 +277,7 @@ class Complement(Item, GradedPair):
 
 
 class Complements(ModelAnswer):
-    """What goes with an item."""
+    """The complements of an item."""
 
     model_config = _example(**HEAD, query=SPAGHETTI, complements=[COMPLEMENT], **TAIL)
     query: Item
@@ -285,11 +285,11 @@ class Complements(ModelAnswer):
     explained: list[Complement] | None = Field(
         default=None, description="The list that `include` or `month` asks for."
     )
-    notes: list[str] = Field(description="What a reader should know: a new item, for example.")
+    notes: list[str] = Field(description="Remarks for a reader, for example on a new item.")
 
 
 class CartComplements(ModelAnswer):
-    """What completes a cart."""
+    """The complements of a cart."""
 
     model_config = _example(**HEAD, cart=[SPAGHETTI], complements=[COMPLEMENT], **TAIL)
     cart: list[Item]
@@ -392,7 +392,7 @@ class Health(BaseModel):
 
 
 class ErrorBody(BaseModel):
-    """What is wrong, and what to do next."""
+    """The error, and the next step."""
 
     model_config = ConfigDict(extra="allow")
     kind: str

@@ -27,7 +27,7 @@ class EditorSession:
 
     who: str
     token: str
-    """What every form of this session carries: another page cannot know it."""
+    """A secret of every form of this session, which no other page can know."""
     number: str
     ends: int
     """In seconds since 1970."""

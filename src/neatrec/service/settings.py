@@ -57,7 +57,7 @@ class AddressTemplate:
         return cls(text)
 
     def of(self, item: str) -> str:
-        """The address of an item; its id cannot leave the place that it is given."""
+        """The address of an item; its id is quoted."""
         return self.text.replace(ID, quote(item, safe=""))
 
     @property

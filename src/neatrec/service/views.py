@@ -182,8 +182,8 @@ def with_hidden(
         if line.code not in hidden:
             before += 1
         elif before <= len(shown):
-            place = before + len(found) - len(shown)
-            found.insert(place, {**cards(snapshot.bundle, [line])[0], "hidden": True})
+            index = before + len(found) - len(shown)
+            found.insert(index, {**cards(snapshot.bundle, [line])[0], "hidden": True})
     return found
 
 

@@ -63,10 +63,10 @@ class Watched(Generic[Value]):
         """`refused` counts bad files; `fall_back` gives a value where the first one is bad."""
         self.path, self.read, self.refused, self.what = path, read, refused, what
         self.refusal: str | None = None
-        """Why what is at the path now is not used."""
+        """Why the current content of the path is not used."""
         self.stamp: Stamp = stamp_of(path)
         self.failing: tuple[Stamp] | None = None
-        """The stamp of what is tried at every check, but logged and counted once."""
+        """The stamp of content that is tried at every check, but logged and counted once."""
         try:
             self.value = read(path)
         except Exception as error:
