@@ -1,6 +1,6 @@
 """neatrec finds the products that are bought together, and states how certain each pair is.
 
-The names below are the public front; each is imported when it is first used, so `import neatrec` costs nothing.
+The names below are the public front; each is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from neatrec.leaderboard.run import run_leaderboard as run_leaderboard
     from neatrec.models import Model as Model
     from neatrec.models import make_model as make_model
-    from neatrec.serving.answers import recommend as recommend
+    from neatrec.serving.recommend import recommend as recommend
     from neatrec.shop import Shop as Shop
     from neatrec.shop import fit as fit
     from neatrec.shop import load as load
@@ -57,7 +57,7 @@ _HOMES = {
     "make_labels": "neatrec.labels",
     "make_model": "neatrec.models",
     "read_baskets": "neatrec.io",
-    "recommend": "neatrec.serving.answers",
+    "recommend": "neatrec.serving.recommend",
     "run_leaderboard": "neatrec.leaderboard.run",
     "save_bundle": "neatrec.bundle",
     "shuffle_null": "neatrec.labels",

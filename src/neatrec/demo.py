@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 STRATA = ("basket_size", "month", "store")
 MODELS = ("pop", "popco", "shrunk-lift", "llr", DEFAULT_MODEL)
 STEPS = (
-    "simulating a supermarket: planted complements, popular noise, a December trap, a one-store trap",
+    "simulating a supermarket: planted complements, popular noise, December and store traps",
     "checking the baskets",
     "labels within baskets of one size, month and store",
     "training models on one half of the baskets, evaluating them on the other",
@@ -60,7 +60,7 @@ class Demo:
         return pairs.evidence(pairs.orders["beyond"][:count])
 
     def caught(self) -> Trap | None:
-        """The seasonal pair with the highest lift over all baskets, which a count would have recommended."""
+        """The seasonal pair with the highest overall lift, which a count would have recommended."""
         table, truth = PairTable.open(self.bundle), self.market.truth
         pairs = zip(truth.trap_query.tolist(), truth.trap_item.tolist(), strict=True)
         traps = [
@@ -85,7 +85,7 @@ class Demo:
 
 
 def run_demo(out: Path, *, seed: int = 0) -> Demo:
-    """Make a supermarket, check it, label it, compare models, write report and bundle into `out`."""
+    """Make a supermarket, check and label it, compare models, write report and bundle to `out`."""
     steps = iter(enumerate(STEPS))
 
     def begin() -> None:

@@ -1,14 +1,14 @@
 """Everything neatrec raises on purpose.
 
 NeatrecError                    exit 1   something of ours failed
-├── DivergedError               exit 1   training left the numbers; the message names the setting to change
+├── DivergedError               exit 1   training diverged; the message names the setting
 ├── GateError                   exit 3   a publish gate refused
 └── InputError                  exit 2   the caller can fix it
     ├── SourceError                      a file, table or column cannot be read as asked
     ├── ParameterError                   an argument is not what it must be
     ├── UnknownItemError                 an item id or name that the catalogue does not hold
     ├── LeakError                        training and evaluation share baskets
-    ├── BundleError                      a bundle or saved file is damaged, cut off or of another version
+    ├── BundleError                      a bundle is damaged, cut off or of another version
     ├── ResourceError                    a memory limit, disk or cap is too small for the task
     └── MissingDependencyError           an extra is not installed
 

@@ -1,4 +1,4 @@
-"""`fit` and `load`: from orders to answers with evidence in a notebook; a thin front over what the command line does."""
+"""`fit` and `load`: from orders to answers with evidence in a notebook."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ class Shop:
 
     def __repr__(self) -> str:
         items = plural(len(self.table), "item")
-        return f"<Shop {self.table.manifest.model}, {items}, {len(self.table.pairs.evident):,} pairs with evidence>"
+        pairs = f"{len(self.table.pairs.evident):,} pairs with evidence"
+        return f"<Shop {self.table.manifest.model}, {items}, {pairs}>"
 
     def __getstate__(self) -> dict[str, Any]:
         files = {
@@ -93,7 +94,8 @@ class Shop:
         k
             Number of pairs; None: all.
         sort
-            `beyond` (orders beyond chance), `strength` (lower end of the lift), `customers`, `sure`.
+            `beyond` (orders beyond chance), `revenue` (beyond chance, where prices are known),
+            `strength` (lower end of the lift), `customers`, `sure`.
 
         Examples
         --------
@@ -119,7 +121,8 @@ class Shop:
             for one, other, evidence in found.evidence(found.orders[sort][:k])
         ]
         table = pa.Table.from_pylist(rows, _pair_schema())
-        return ResultTable("Pairs with evidence", table, SHOWN)
+        shown = (*SHOWN, *(["revenue"] * ("revenue" in found.orders)))
+        return ResultTable("Pairs with evidence", table, shown)
 
     @named
     def all(
@@ -151,7 +154,7 @@ class Shop:
         exclude: Item | Sequence[Item] = (),
         same_category: str | None = None,
         diversify: bool = False,
-    ) -> ResultTable:
+    ) -> Answers:
         """The answers to an item.
 
         Parameters
@@ -167,8 +170,8 @@ class Shop:
         exclude
             Ids or names of items that are no answers.
         same_category
-            Where answers of the item's own category stand: `last` (the default),
-            `exclude`, or `mix`.
+            Place of answers of the item's own category: `last`, `exclude`, or `mix`; by default as
+            trained.
         diversify
             At most one answer per category.
         """
@@ -176,7 +179,7 @@ class Shop:
 
         if not isinstance(item, str | int | np.integer):
             raise must_be("item", "one id or name", item, hint="`complete` answers for a cart.")
-        found = recommend(
+        return recommend(
             self.table,
             [item],
             k,
@@ -186,7 +189,6 @@ class Shop:
             same_category=same_category,
             diversify=diversify,
         )
-        return self._result(found)
 
     @named
     def complete(
@@ -199,13 +201,13 @@ class Shop:
         exclude: Item | Sequence[Item] = (),
         same_category: str | None = None,
         diversify: bool = False,
-    ) -> ResultTable:
+    ) -> Answers:
         """The answers to a cart; the parameters are those of `goes_with`."""
         from neatrec.serving import recommend
 
         if isinstance(cart, str | int | np.integer):
             raise must_be("cart", "a list of items", cart, hint="`goes_with` answers for one item.")
-        found = recommend(
+        return recommend(
             self.table,
             list(cart),
             k,
@@ -215,16 +217,11 @@ class Shop:
             same_category=same_category,
             diversify=diversify,
         )
-        return self._result(found)
-
-    def _result(self, found: Answers) -> ResultTable:
-        names = ", ".join(self.table.catalog.name(code) for code in found.cart)
-        return ResultTable(f"Goes with {names}", found.to_arrow(), found.SHOWN)
 
     def evaluate(
         self, *, split: str = "half", options: LeaderboardOptions | None = None
     ) -> Leaderboard:
-        """The model beside simple statistics, trained on one part of the baskets and evaluated on the other."""
+        """The model beside simple statistics, trained and evaluated on two parts of the baskets."""
         from neatrec.data.splits import split_baskets
         from neatrec.leaderboard.run import LeaderboardOptions, run_leaderboard
 
@@ -239,10 +236,10 @@ class Shop:
         require_extra("report", "a figure")
         from matplotlib.figure import Figure
 
-        found = self.goes_with(item, k)
-        answers = found.table
+        answers = self.goes_with(item, k)
+        rows = answers.to_arrow()
         lift, low, high = (
-            np.array(answers[name].to_pylist(), dtype=float)
+            np.array(rows[name].to_pylist(), dtype=float)
             for name in ("lift", "lift_low", "lift_high")
         )
         figure = Figure(figsize=(7, 1.2 + 0.35 * len(answers)), layout="constrained")
@@ -252,13 +249,16 @@ class Shop:
             lift, place, xerr=np.maximum([lift - low, high - lift], 0), fmt="o", capsize=3
         )
         axes.axvline(1, color="grey", linestyle=":")
-        names = [printable(name, limit=40) for name in answers["item"].to_pylist()]
+        names = [printable(name, limit=40) for name in rows["item"].to_pylist()]
         axes.set_yticks(
             place, names, parse_math=False
         )  # a name with two dollar signs is no formula
         axes.set(xscale="log", xlabel="times more often than chance, with its 95 % interval")
-        axes.set_title(printable(found.title, limit=90), parse_math=False)
-        figure._repr_png_ = lambda: _png(figure)  # type: ignore[attr-defined]  # a notebook without pyplot shows it, too
+        (query,) = answers.cart
+        title = f"Goes with {printable(self.table.catalog.name(query), limit=80)}"
+        axes.set_title(title, parse_math=False)
+        # a notebook without pyplot shows it, too
+        figure._repr_png_ = lambda: _png(figure)  # type: ignore[attr-defined]
         return figure
 
     def save(self, path: str | Path) -> Path:
@@ -323,6 +323,7 @@ def fit(
     category: str | Sequence[str] = (),
     group: str | None = None,
     quantity: str | None = None,
+    price: str | None = None,
     catalog: Any = None,
     since: str | None = None,
     until: str | None = None,
@@ -331,6 +332,7 @@ def fit(
     model: str | None = None,
     settings: Mapping[str, Any] | None = None,
     strata: Sequence[str] | None = None,
+    same_category: str = "last",
     seed: int = 0,
 ) -> Shop:
     """The shop of a table of orders.
@@ -340,10 +342,10 @@ def fit(
     orders
         A data frame (pandas, polars, Arrow, DuckDB), a path, lists of items, or a sparse matrix of
         baskets by items.
-    basket, item, user, position, time, name, category, group, quantity
+    basket, item, user, position, time, name, category, group, quantity, price
         Columns: the order, the item, the customer, the cart position, the time, the item's name,
-        its categories (shallow to deep), the product of a variant, the quantity. Usual names are
-        recognized.
+        its categories (shallow to deep), the product of a variant, the quantity, the price of one
+        item. Usual names are recognized.
     catalog
         Items with names and categories: a data frame or a path.
     since, until
@@ -359,12 +361,16 @@ def fit(
     strata
         Columns within which evidence is measured; None: basket size, month and store, as far as
         they are known, (): none.
+    same_category
+        Place of answers of the question's own category, where a question names none: `last`,
+        `exclude`, or `mix`.
     seed
         Seed of all random numbers.
 
     Examples
     --------
-    >>> shop = fit([["chips", "salsa"], ["chips", "salsa", "tea"], ["tea", "milk"]], model="shrunk-lift")
+    >>> orders = [["chips", "salsa"], ["chips", "salsa", "tea"], ["tea", "milk"]]
+    >>> shop = fit(orders, model="shrunk-lift")
     >>> shop.goes_with("chips", min_evidence="guess").to_arrow()["item"].to_pylist()[:1]
     ['salsa']
     """
@@ -379,11 +385,13 @@ def fit(
         "time": time,
     }
     given |= {"name": name, "category": category, "group": group, "quantity": quantity}
+    given |= {"price": price}
     given |= {"catalog": catalog, "since": since, "until": until, "options": options}
     columns = {key: value for key, value in given.items() if value is not None and value != ()}
     baskets = as_baskets(orders, items, columns)
     folder = TemporaryDirectory(prefix="neatrec-shop-")
     bundle = Path(folder.name) / "bundle"
     choice = ModelChoice(model=model, parameters=dict(settings or {}))
-    train_bundle(lambda: baskets, bundle, choice, TrainOptions(seed=seed, strata=strata))
+    training = TrainOptions(seed=seed, strata=strata, same_category=same_category)
+    train_bundle(lambda: baskets, bundle, choice, training)
     return Shop(bundle, baskets, folder)

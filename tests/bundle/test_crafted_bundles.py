@@ -1,9 +1,10 @@
-"""Bundles whose hashes are right and whose content is not: refused by name, or every address answers below 500."""
+"""Bundles whose hashes are right and whose content is not: refused by name, or all answers are sound."""
 
 import hashlib
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
@@ -28,28 +29,31 @@ from neatrec.serving import PairTable
 from neatrec.serving.files import write_columns
 
 MODELS: dict[str, dict[str, Any]] = {
+    "odds": {},
     "ease": {"min_count": 1},
     "shrunk-lift-tuned": {},
     "neat": {"dim": 8, "epochs": 2},
 }
 STRANGE: tuple[Any, ...] = (
-    None,
-    True,
-    -1,
-    0,
-    2**40,
-    1e308,
-    "",
-    "text",
-    "../../etc/passwd",
-    [],
-    [1],
-    {},
-    {"a": [None]},
+    *(None, True, -1, 0, 2**40, 1e308, "", "text", "../../etc/passwd"),
+    *([], [1], {}, {"a": [None]}, KeyError),
 )
-"""In place of a value in JSON."""
+"""In place of a value in JSON; KeyError: the entry is gone."""
+HOW = (
+    *("gone", "empty", "short", "long", "other-type", "flat"),
+    *("lowest", "highest", "negative", "nan", "inf", "shuffled"),
+)
+"""What is done to a column or an array."""
 ITEMS = ("100", "200", "305", "900", "901")
 """Of a planted pair, a plain one, one never bought, one without category."""
+PATHS = (
+    *("/", "/healthz", "/readyz", "/metrics", "/openapi.json", "/v1/model", "/v1/items?q=sa"),
+    *("/quality", "/pairs", "/v1/pairs.csv", "/cart?item=100&item=201"),
+    *(f"/v1/complements?item={item}&k=60&min_evidence=guess" for item in ITEMS),
+    *(f"/v1/complements?item={item}&include=explained" for item in ITEMS),
+    *(f"/item?id={item}" for item in ITEMS),
+    *(f"/{page}?a={a}&b={b}" for a, b in pairwise(ITEMS) for page in ("pair", "v1/pair")),
+)
 Mutation = Callable[[Path], None]
 pytestmark = pytest.mark.slow
 
@@ -71,22 +75,21 @@ def sign(bundle: Path, change: Callable[[dict[str, Any]], None] = lambda entries
     """Rewrite the manifest so that it fits the files, as a buggy or hostile writer would."""
     entries = json.loads((bundle / NAME).read_text())
     files = (file for file in bundle.rglob("*") if file.is_file() and file.name != NAME)
-    entries["files"] = {
-        file.relative_to(bundle).as_posix(): vars(file_record(file)) for file in files
-    }
+    records = {file.relative_to(bundle).as_posix(): vars(file_record(file)) for file in files}
+    entries["files"] = records
     change(entries)
     del entries["content_hash"], entries["manifest_hash"]
-    entries["manifest_hash"] = _hash(entries)
-    entries["content_hash"] = _hash(
-        {name: value for name, value in entries.items() if name not in ("created", "manifest_hash")}
-    )
-    (bundle / NAME).write_text(json.dumps(entries, indent=2, sort_keys=True) + "\n")
+    hashed = {name: value for name, value in entries.items() if name != "created"}
+    entries |= {"manifest_hash": _hash(entries), "content_hash": _hash(hashed)}
+    (bundle / NAME).write_text(_text(entries))
+
+
+def _text(entries: dict[str, Any]) -> str:
+    return json.dumps(entries, indent=2, sort_keys=True) + "\n"
 
 
 def _hash(entries: dict[str, Any]) -> str:
-    return hashlib.sha256(
-        (json.dumps(entries, indent=2, sort_keys=True) + "\n").encode()
-    ).hexdigest()
+    return hashlib.sha256(_text(entries).encode()).hexdigest()
 
 
 # ---- mutations
@@ -96,107 +99,69 @@ def paths_of(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
     """Where each value stands in JSON."""
     if path:
         yield path
-    entries = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
-    for key, part in entries:
+    parts = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, part in parts if isinstance(value, dict | list) else ():
         yield from paths_of(part, (*path, key))
 
 
-def put(entries: Any, path: tuple[Any, ...], value: Any) -> None:
-    for step in path[:-1]:
-        entries = entries[step]
-    if value is KeyError:
-        del entries[path[-1]]
-    else:
-        entries[path[-1]] = value
-
-
 def in_manifest(path: tuple[Any, ...], value: Any, bundle: Path) -> None:
-    sign(bundle, lambda entries: put(entries, path, value))
+    def put(entries: Any) -> None:
+        for step in path[:-1]:
+            entries = entries[step]
+        if value is KeyError:
+            del entries[path[-1]]
+        else:
+            entries[path[-1]] = value
+
+    sign(bundle, put)
 
 
-def changed(
-    values: np.ndarray[Any, Any], how: str, rng: np.random.Generator
-) -> np.ndarray[Any, Any] | None:
+def changed(values: np.ndarray[Any, Any], how: str, seed: int) -> np.ndarray[Any, Any] | None:
     """Other numbers in place of `values`; None: the column is gone."""
-    out = values.copy()
-    place = int(rng.integers(len(out))) if len(out) else 0
-    if how == "gone":
-        return None
-    if how == "empty":
-        return out[:0]
-    if how == "short":
-        return out[:-1]
+    rng, kind = np.random.default_rng(seed), values.dtype.kind
+    if how in ("gone", "empty", "short"):
+        return {"gone": None, "empty": values[:0], "short": values[:-1]}[how]
     if how == "long":
-        return np.concatenate([out, out[:1]])
+        return np.concatenate([values, values[:1]])
     if how == "other-type":
-        return (
-            out.astype(np.float64)
-            if out.dtype.kind in "iu"
-            else np.arange(out.size).reshape(out.shape)
-        )
+        whole = np.arange(values.size).reshape(values.shape)
+        return values.astype(np.float64) if kind in "iu" else whole
     if how == "flat":
-        return out.reshape(-1, 1) if out.ndim == 1 else out.ravel()
+        return values.reshape(-1, 1) if values.ndim == 1 else values.ravel()
+    if how == "shuffled":
+        return rng.permutation(values)
+    out, limits = values.copy(), np.iinfo(values.dtype) if kind in "iu" else np.finfo(values.dtype)
+    strange = {"lowest": limits.min, "highest": limits.max}
+    strange["negative"] = -1 if limits.min < 0 else limits.max
+    if kind == "f":
+        strange |= {"nan": np.nan, "inf": np.inf}
     if len(out):
-        kind = np.iinfo(out.dtype) if out.dtype.kind in "iu" else np.finfo(out.dtype)
-        out[place] = {
-            "lowest": kind.min,
-            "highest": kind.max,
-            "negative": -1 if kind.min < 0 else kind.max,
-        }.get(how, 0)
-        if out.dtype.kind == "f" and how in ("nan", "inf"):
-            out[place] = np.nan if how == "nan" else np.inf
-        if how == "shuffled":
-            out = rng.permutation(out)
+        out[int(rng.integers(len(out)))] = strange.get(how, 0)
     return out
-
-
-HOW = (
-    *("gone", "empty", "short", "long", "other-type", "flat"),
-    *("lowest", "highest", "negative", "nan", "inf", "shuffled"),
-)
 
 
 def in_arrays(name: str, how: str, seed: int, bundle: Path) -> None:
     arrays = load_file(bundle / "arrays.safetensors")
-    value = changed(arrays.pop(name), how, np.random.default_rng(seed))
-    save_file(
-        arrays if value is None else {**arrays, name: np.ascontiguousarray(value)},
-        bundle / "arrays.safetensors",
-    )
+    value = changed(arrays.pop(name), how, seed)
+    if value is not None:
+        arrays[name] = np.ascontiguousarray(value)
+    save_file(arrays, bundle / "arrays.safetensors")
     sign(bundle)
 
 
-def in_columns(bundle: Path, file: str, change: Callable[[dict[str, Any]], None]) -> None:
-    """Write a file of the table again with changed columns."""
-    place = bundle / "table" / file
-    batch = pa.ipc.open_file(pa.BufferReader(place.read_bytes())).get_batch(0)
-    columns = {name: batch.column(name).to_numpy().copy() for name in batch.schema.names}
-    change(columns)
-    write_columns(place, columns)
-    sign(bundle)
+def columns_of(file: Path) -> dict[str, np.ndarray[Any, Any]]:
+    batch = pa.ipc.open_file(pa.BufferReader(file.read_bytes())).get_batch(0)
+    return {name: batch.column(name).to_numpy().copy() for name in batch.schema.names}
 
 
 def in_table(file: str, name: str, how: str, seed: int, bundle: Path) -> None:
     """A record batch has one length: a column of another one changes them all."""
-    place = bundle / "table" / file
-    batch = pa.ipc.open_file(pa.BufferReader(place.read_bytes())).get_batch(0)
-    columns = {column: batch.column(n).to_numpy() for n, column in enumerate(batch.schema.names)}
-    value = changed(columns[name], how if how != "flat" else "gone", np.random.default_rng(seed))
-    if value is None:
-        del columns[name]
-    else:
+    columns = columns_of(bundle / "table" / file)
+    value = changed(columns.pop(name), "gone" if how == "flat" else how, seed)
+    if value is not None:
+        columns = {key: np.resize(each, len(value)) for key, each in columns.items()}
         columns[name] = value
-        columns = {column: np.resize(values, len(value)) for column, values in columns.items()}
-    out = pa.record_batch([pa.array(values) for values in columns.values()], list(columns))
-    with pa.OSFile(str(place), "wb") as sink, pa.ipc.new_file(sink, out.schema) as writer:
-        for _ in range(0 if how == "nan" and columns[name].dtype.kind != "f" else 1):
-            writer.write_batch(out)
+    write_columns(bundle / "table" / file, columns)
     sign(bundle)
 
 
@@ -210,14 +175,12 @@ def in_catalogue(name: str, how: str, seed: int, bundle: Path) -> None:
         table = table.slice(0, 0 if how == "empty" else len(table) - 1)
     elif how == "long":
         table = pa.concat_tables([table, table.slice(0, 1)])
-    elif how == "other-type":
-        table = table.set_column(position, name, pa.array(np.arange(len(table), dtype=np.float64)))
     elif how == "flat":
         table = table.replace_schema_metadata(None)
     else:
-        table = table.set_column(
-            position, name, pa.nulls(len(table), table.schema.field(position).type)
-        )
+        numbers = pa.array(np.arange(len(table), dtype=np.float64))
+        nulls = pa.nulls(len(table), table.schema.field(position).type)
+        table = table.set_column(position, name, numbers if how == "other-type" else nulls)
     pq.write_table(table, file)
     sign(bundle)
 
@@ -225,29 +188,18 @@ def in_catalogue(name: str, how: str, seed: int, bundle: Path) -> None:
 def mutations(bundle: Path) -> list[tuple[str, Mutation]]:
     """Every column, array and field of a bundle, in every way above."""
     entries = json.loads((bundle / NAME).read_text())
-    found: list[tuple[str, Mutation]] = []
-    for path in paths_of(
-        {key: value for key, value in entries.items() if not key.endswith(("files", "hash"))}
-    ):
-        found += [
-            (f"manifest {path} = {value!r}", partial(in_manifest, path, value))
-            for value in (*STRANGE, KeyError)
-        ]
-    for name in load_file(bundle / "arrays.safetensors"):
-        found += [
-            (f"array {name} {how}", partial(in_arrays, name, how, n)) for n, how in enumerate(HOW)
-        ]
+    named = {key: value for key, value in entries.items() if not key.endswith(("files", "hash"))}
+    found: list[tuple[str, Mutation]] = [
+        (f"manifest {path} = {value!r}", partial(in_manifest, path, value))
+        for path in paths_of(named)
+        for value in STRANGE
+    ]
+    parts = [(in_arrays, (name,)) for name in load_file(bundle / "arrays.safetensors")]
     for file in sorted((bundle / "table").glob("*.arrow")):
-        for name in pa.ipc.open_file(pa.BufferReader(file.read_bytes())).schema.names:
-            found += [
-                (f"{file.name} {name} {how}", partial(in_table, file.name, name, how, n))
-                for n, how in enumerate(HOW)
-            ]
-    for name in pq.read_schema(bundle / "items.parquet").names:
-        found += [
-            (f"items.parquet {name} {how}", partial(in_catalogue, name, how, n))
-            for n, how in enumerate(HOW)
-        ]
+        parts += [(in_table, (file.name, name)) for name in columns_of(file)]
+    parts += [(in_catalogue, (name,)) for name in pq.read_schema(bundle / "items.parquet").names]
+    for mutate, where in parts:
+        found += [(f"{where} {how}", partial(mutate, *where, how, n)) for n, how in enumerate(HOW)]
     return found
 
 
@@ -263,63 +215,33 @@ def outcome(bundle: Path) -> str:
         return "refused" if str(bundle) in str(error) else f"the refusal names no file: {error}"
     with TestClient(app, raise_server_exceptions=False) as client:
         answers = {path: client.get(path) for path in PATHS}
-        answers["cart"] = client.post(
-            "/v1/cart/complements", json={"items": ["100", "201"], "k": 5}
-        )
+        cart = {"items": ["100", "201"], "k": 5}
+        answers["cart"] = client.post("/v1/cart/complements", json=cart)
     # 422: the question itself is wrong, so that nothing was tried
-    bad = {
-        path: answer
-        for path, answer in answers.items()
-        if answer.status_code == 422 or answer.status_code >= 500
-    }
-    failed = {path: answer.text[:200] for path, answer in bad.items()}
+    bad = (pair for pair in answers.items() if pair[1].status_code in (422, *range(500, 600)))
+    failed = {path: answer.text[:200] for path, answer in bad}
     return f"failed: {failed}" if failed else "answers"
-
-
-PATHS = (
-    *(
-        "/",
-        "/healthz",
-        "/readyz",
-        "/metrics",
-        "/openapi.json",
-        "/v1/model",
-        "/v1/items?q=sa",
-        "/quality",
-        "/pairs",
-    ),
-    *("/v1/pairs.csv", "/cart?item=100&item=201"),
-    *(f"/v1/complements?item={item}&k=60&min_evidence=guess" for item in ITEMS),
-    *(f"/v1/complements?item={item}&include=explained" for item in ITEMS),
-    *(f"/item?id={item}" for item in ITEMS),
-    *(
-        f"{page}?a={one}&b={other}"
-        for one, other in pairwise(ITEMS)
-        for page in ("/pair", "/v1/pair")
-    ),
-)
-
-
-def try_out(bundles: dict[str, Path], folder: Path, tries: int, seed: int) -> dict[str, int]:
-    """So many mutations, drawn at random: how many were refused, how many answer."""
-    rng = np.random.default_rng(seed)
-    found = {"refused": 0, "answers": 0}
-    every = {name: mutations(bundle) for name, bundle in bundles.items()}
-    for _ in range(tries):
-        name = list(every)[int(rng.integers(len(every)))]
-        what, mutate = every[name][int(rng.integers(len(every[name])))]
-        copy = crafted(bundles[name], folder, mutate)
-        result = outcome(copy)
-        assert result in found, f"{name}, {what}: {result}"
-        found[result] += 1
-        shutil.rmtree(copy)
-    return found
 
 
 def crafted(bundle: Path, folder: Path, mutate: Mutation) -> Path:
     copy = Path(shutil.copytree(bundle, folder / "crafted"))
     mutate(copy)
     return copy
+
+
+def try_out(bundles: dict[str, Path], folder: Path, tries: int, seed: int) -> Counter[str]:
+    """The number of random mutations that were refused, and of those that answer."""
+    rng = np.random.default_rng(seed)
+    found = Counter[str]()
+    every = [(b, *each) for b in bundles.values() for each in mutations(b)]
+    for index in rng.integers(len(every), size=tries).tolist():
+        bundle, what, mutate = every[index]
+        copy = crafted(bundle, folder, mutate)
+        result = outcome(copy)
+        assert result in ("refused", "answers"), f"{bundle.name}, {what}: {result}"
+        found[result] += 1
+        shutil.rmtree(copy)
+    return found
 
 
 @pytest.mark.parametrize(
@@ -332,23 +254,16 @@ def crafted(bundle: Path, folder: Path, mutate: Mutation) -> Path:
         ("pairs.arrow", "count", "other-type", "must be int32, got float64"),
         ("items.arrow", "item_factor", "nan", "must be from 0 to"),
         ("items.arrow", "item_factor", "gone", "is missing"),
+        ("pairs.arrow", "same_category", "gone", "is missing"),
     ],
 )
 def test_columns_out_of_their_declared_bounds_are_not_published(
     bundles, tmp_path, file, column, how: str, why: str
 ) -> None:
-    copy = crafted(bundles["shrunk-lift-tuned"], tmp_path, partial(in_table, file, column, how, 0))
+    copy = crafted(bundles["odds"], tmp_path, partial(in_table, file, column, how, 0))
     with pytest.raises(BundleError, match=rf"{file} is damaged: column '{column}' {why}"):
         publish(copy, tmp_path / "store")
     assert not (tmp_path / "store" / "current").exists()
-
-
-def test_a_pair_with_evidence_has_numbers(bundles: dict[str, Path], tmp_path: Path) -> None:
-    def without_low(bundle: Path) -> None:
-        in_columns(bundle, "pairs.arrow", lambda columns: columns["lift_low"].fill(np.nan))
-
-    with pytest.raises(BundleError, match="'lift_low' must hold a number for each pair with evid"):
-        PairTable.open(crafted(bundles["shrunk-lift-tuned"], tmp_path, without_low))
 
 
 @pytest.mark.parametrize(
@@ -369,52 +284,68 @@ def test_arrays_out_of_their_declared_bounds_are_refused(
         load_bundle(copy)
 
 
-@pytest.mark.parametrize("header", [b"\xff" * 8, b"\x08" + bytes(7) + b'{"a": 1}', b"\0" * 8, b""])
-def test_a_header_that_is_none_is_a_damaged_file(bundles, tmp_path, header: bytes) -> None:
-    def behead(bundle: Path) -> None:
-        content = (bundle / "arrays.safetensors").read_bytes()
-        (bundle / "arrays.safetensors").write_bytes(header + content[8:])
-        sign(bundle)
-
-    copy = crafted(bundles["neat"], tmp_path, behead)
-    with pytest.raises(BundleError, match=r"arrays\.safetensors is damaged"):
-        load_bundle(copy)
-    with pytest.raises(BundleError, match=r"arrays\.safetensors is damaged"):
-        _ = PairTable.open(copy).model
+def without_low(bundle: Path) -> None:
+    columns = columns_of(bundle / "table" / "pairs.arrow")
+    columns["lift_low"].fill(np.nan)
+    write_columns(bundle / "table" / "pairs.arrow", columns)
+    sign(bundle)
 
 
-@pytest.mark.parametrize("name", ["a\0b", "\ud800", "../x", "a/../../x", "", "a\nb"])
-def test_a_name_that_is_no_file_of_a_bundle_is_refused(bundles, tmp_path, name: str) -> None:
-    def rename(entries: dict[str, Any]) -> None:
+def behead(header: bytes, bundle: Path) -> None:
+    content = (bundle / "arrays.safetensors").read_bytes()
+    (bundle / "arrays.safetensors").write_bytes(header + content[8:])
+    sign(bundle)
+
+
+def rename(name: str, bundle: Path) -> None:
+    def put(entries: dict[str, Any]) -> None:
         entries["files"][name] = entries["files"].pop("items.parquet")
 
-    copy = crafted(bundles["neat"], tmp_path, partial(sign, change=rename))
-    with pytest.raises(BundleError, match=r"manifest\.json is damaged"):
-        PairTable.open(copy)
+    sign(bundle, put)
 
 
-def test_notes_within_notes_are_no_manifest(bundles: dict[str, Path], tmp_path: Path) -> None:
-    copy = crafted(bundles["neat"], tmp_path, lambda bundle: None)
-    content = (
-        (copy / NAME)
-        .read_text()
-        .replace('"notes": {', '"notes": {"a": ' + "[" * 990 + "]" * 990 + ",")
-    )
-    (copy / NAME).write_text(content)
-    with pytest.raises(BundleError, match=r"manifest\.json is damaged"):
-        PairTable.open(copy)
+def nest(bundle: Path) -> None:
+    deep = '"notes": {"a": ' + "[" * 990 + "]" * 990 + ","
+    (bundle / NAME).write_text((bundle / NAME).read_text().replace('"notes": {', deep))
 
 
-@pytest.mark.parametrize("part", ["coefficients", "dispersion", "expected_range", "coverage"])
-def test_a_prior_that_is_none_is_refused(bundles, tmp_path, part: str) -> None:
-    def change(bundle: Path) -> None:
-        file = bundle / "table" / "lift_prior.json"
-        prior = json.loads(file.read_text())
-        file.write_text(json.dumps({**prior, part: [[1.0]] if part == "coefficients" else "x"}))
-        sign(bundle)
+def in_prior(part: str, bundle: Path) -> None:
+    file = bundle / "table" / "lift_prior.json"
+    value = [[1.0]] if part == "coefficients" else "x"
+    file.write_text(json.dumps({**json.loads(file.read_text()), part: value}))
+    sign(bundle)
 
-    with pytest.raises(BundleError, match=r"lift_prior\.json is damaged"):
-        PairTable.open(crafted(bundles["neat"], tmp_path, change))
+
+def many_rows(bundle: Path) -> None:
+    rows = pa.table({"id": pa.array(np.zeros(20_000_000, dtype=np.int8))})
+    pq.write_table(rows, bundle / "items.parquet")
+    sign(bundle)
+
+
+HEADERS = (b"\xff" * 8, b"\x08" + bytes(7) + b'{"a": 1}', b"\0" * 8, b"")
+NAMES = ("a\0b", "\ud800", "../x", "a/../../x", "", "a\nb")
+PRIOR = ("coefficients", "dispersion", "expected_range", "coverage")
+
+
+@pytest.mark.parametrize(
+    ("mutate", "sentence"),
+    [
+        (without_low, "'lift_low' must hold a number for each pair with evidence"),
+        (nest, r"manifest\.json is damaged"),
+        (many_rows, r"items\.parquet is damaged: it has 20,000,000 rows, the manifest says"),
+        *((partial(behead, each), r"arrays\.safetensors is damaged") for each in HEADERS),
+        *((partial(rename, each), r"manifest\.json is damaged") for each in NAMES),
+        *((partial(in_prior, each), r"lift_prior\.json is damaged") for each in PRIOR),
+    ],
+)
+def test_a_crafted_file_is_refused_by_name(
+    bundles: dict[str, Path], tmp_path: Path, mutate: Mutation, sentence: str
+) -> None:
+    copy = crafted(bundles["odds"], tmp_path, mutate)
+    before = pa.total_allocated_bytes()
+    with pytest.raises(BundleError, match=sentence):
+        _ = PairTable.open(copy).model
+    assert pa.total_allocated_bytes() - before < 10_000_000
 
 
 @pytest.mark.parametrize("name", ["arrays.safetensors", "table/pairs.arrow"])
@@ -431,30 +362,13 @@ def test_only_regular_files_of_the_bundle_are_opened(
 
     copy = crafted(bundles["neat"], tmp_path, replace_file)
     for verify in (True, False):
-        with pytest.raises(
-            BundleError, match=f"{name} is damaged: it is not a regular file inside the bundle"
-        ):
+        with pytest.raises(BundleError, match=f"{name} is damaged: it is not a regular file insid"):
             PairTable.open(copy, verify=verify)
 
 
-def test_a_catalogue_of_millions_of_rows_is_not_read(
-    bundles: dict[str, Path], tmp_path: Path
-) -> None:
-    copy = crafted(bundles["neat"], tmp_path, lambda bundle: None)
-    many = pa.table({"id": pa.array(np.zeros(20_000_000, dtype=np.int8))})
-    pq.write_table(many, copy / "items.parquet")
-    sign(copy)
-    before = pa.total_allocated_bytes()
-    with pytest.raises(
-        BundleError, match=r"items\.parquet is damaged: it has 20,000,000 rows, the manifest says"
-    ):
-        PairTable.open(copy)
-    assert pa.total_allocated_bytes() - before < 1_000_000
-
-
 def test_crafted_bundles_are_refused_or_answer(bundles: dict[str, Path], tmp_path: Path) -> None:
-    found = try_out(bundles, tmp_path, 150, 0)
-    assert found["refused"] > 50
+    found = try_out(bundles, tmp_path, 100, 0)
+    assert found["refused"] > 30
     assert found["answers"] > 10
 
 

@@ -2,11 +2,12 @@
 
 from collections import Counter
 from dataclasses import replace
-from itertools import combinations, pairwise
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from helpers.toyshop import code, toy_baskets
 from neatrec.cooccurrence.strata import strata_groups, stratum_column
 from neatrec.data.baskets import Attribute, Baskets
 from neatrec.data.catalog import Catalog
+from neatrec.errors import ParameterError
 from neatrec.labels import Labels, make_labels
 from neatrec.serving import EvidenceTable, PairTable
 from neatrec.serving.evidence import (
@@ -33,6 +35,7 @@ from neatrec.serving.evidence import (
     strata_words,
 )
 from neatrec.serving.table import pair_columns
+from neatrec.shop import fit
 from neatrec.simulator import supermarket
 from neatrec.statistics import LiftEstimate
 from neatrec.training.train import ModelChoice, TrainOptions, train_bundle
@@ -97,23 +100,6 @@ def test_customers_are_what_is_tested_where_they_return() -> None:
     assert by_basket["lift"][0] > by_customer["lift"][0]
 
 
-def test_expected_counts_and_q_are_those_of_the_calibrated_protocol() -> None:
-    baskets = toy_baskets()
-    unordered = Baskets.from_lists(
-        [[baskets.catalog.id(i) for i in baskets.items[a:b]] for a, b in pairwise(baskets.offsets)],
-        catalog=baskets.catalog,
-        ordered=False,
-        users=[baskets.user_ids[int(u)].as_py() for u in baskets.users],
-    )
-    undirected = make_labels(unordered, protocol="calibrated", levels=(0.05,), **EVERY_PAIR)
-    found = EvidenceTable.of(baskets).of_pairs(undirected.query, undirected.item)
-    assert len(undirected) > 0
-    assert undirected.options["once_per_customer"]
-    np.testing.assert_allclose(found["expected"], undirected.expected, rtol=1e-6)
-    np.testing.assert_allclose(found["q"], undirected.q, rtol=1e-6)
-    assert np.array_equal(found["customers"], undirected.count)
-
-
 def test_lifts_are_estimated_under_the_prior_of_all_pairs() -> None:
     pairs = EvidenceTable.of(toy_baskets())
     found = pairs.of_pairs([code("bread")], [code("butter")])
@@ -162,13 +148,6 @@ def test_pairs_below_the_least_count_are_not_kept_and_said_to_be_unknown(monkeyp
     np.testing.assert_allclose(
         some.of_pairs([0], [2])["expected"], every.of_pairs([0], [2])["expected"]
     )
-
-
-def test_one_basket_of_one_item_is_no_evidence() -> None:
-    pairs = EvidenceTable.of(shop([["a"]], None))
-    found = pairs.of_pairs([0], [2])
-    assert found["count"][0] == 0
-    assert GRADES[found["grade"][0]] == "guess"
 
 
 @pytest.mark.parametrize(
@@ -414,12 +393,6 @@ def test_a_pair_explained_by_its_season_or_its_store_has_a_grade_of_its_own() ->
     assert plain.strata == ()
 
 
-def test_baskets_without_month_and_store_have_no_strata_by_default() -> None:
-    baskets = replace(dated_shop(), times=None, attributes={})
-    default, sized = EvidenceTable.of(baskets), EvidenceTable.of(baskets, strata=("size",))
-    assert (default.strata, sized.strata) == ((), ("basket_size",))
-
-
 def test_columns_whose_values_have_few_baskets_are_left_out_by_default() -> None:
     baskets = dated_shop()
     assert EvidenceTable.of(baskets.select(np.arange(2_500))).strata == (
@@ -429,6 +402,9 @@ def test_columns_whose_values_have_few_baskets_are_left_out_by_default() -> None
     )
     assert EvidenceTable.of(baskets.select(np.arange(700))).strata == ("store",)
     assert EvidenceTable.of(baskets.select(np.arange(300))).strata == ()
+    plain = replace(baskets, times=None, attributes={})
+    assert EvidenceTable.of(plain).strata == ()
+    assert EvidenceTable.of(plain, strata=("size",)).strata == ("basket_size",)
 
 
 def test_columns_are_combined_where_combinations_have_enough_baskets_and_the_size_never() -> None:
@@ -462,3 +438,28 @@ def test_values_of_few_baskets_are_one_stratum() -> None:
     )
     baskets = replace(Baskets.from_lists([["tea"]] * 730), attributes={"store": stores})
     assert stratum_column(baskets, "store").tolist() == [0] * 300 + [4] * 150 + [2] * 250 + [4] * 30
+
+
+def test_revenue_is_the_count_beyond_chance_at_the_prices_of_both_items_per_month() -> None:
+    rng = np.random.default_rng(0)
+    orders = [["tea", "milk"] if rng.random() < 0.3 else ["rice", "soap"] for _ in range(600)]
+    lines = [
+        {"order_id": n, "sku": item, "order_date": f"2024-{1 + n // 100:02}-15", "Preis": price}
+        for n, order in enumerate(orders)
+        for item, price in ((item, f"{len(item)},50") for item in order)
+    ]
+    shop = fit(pa.Table.from_pylist(lines), model="shrunk-lift")
+    found = shop.pairs(sort="revenue").to_arrow().to_pylist()
+    months = (152 * 86_400e6) / (365.25 / 12 * 86_400e6)
+    for row in found:
+        prices = len(row["item"]) + len(row["other"]) + 1
+        assert row["revenue"] == pytest.approx(row["beyond"] * prices / months, rel=1e-4)
+    revenue = [row["revenue"] for row in found]
+    assert revenue == sorted(revenue, reverse=True)
+    assert len(revenue) > 1
+    unseen = shop.table.evidence(*map(shop.table.catalog.code_of.get, ("tea", "rice")))
+    assert unseen.to_dict()["revenue"] is None
+    plain = fit(pa.Table.from_pylist(lines).drop(["Preis"]), model="shrunk-lift")
+    assert plain.pairs().to_arrow()["revenue"].null_count == len(plain.pairs())
+    with pytest.raises(ParameterError, match="`sort` must be one of beyond, strength, customers"):
+        plain.pairs(sort="revenue")

@@ -257,3 +257,25 @@ def test_guesses_beyond_the_table_are_scored_by_the_model(tmp_path: Path) -> Non
     ranked = fitted.rank("Bread", 100).codes.tolist()
     assert beyond == [item for item in ranked if item in beyond]
     assert next(iter(PARTNERS.values())).title() == found.rows()[0]["name"]
+
+
+def test_the_place_of_the_same_category_is_that_of_training_unless_a_question_names_one(
+    tmp_path: Path,
+) -> None:
+    model = make_model("shrunk-lift").fit(coarse_shop())
+    save_indexed(model, tmp_path / "b", coarse_shop(), seed=0, same_category="exclude")
+    table = PairTable.open(tmp_path / "b")
+    assert ids(recommend(table, "machine")) == ["cup"]
+    assert ids(recommend(table, "machine", same_category="last")) == ["cup", "beans"]
+    assert repr(recommend(table, "machine")).endswith("own category left out.")
+
+
+def test_a_cart_says_that_its_complements_share_its_categories_or_are_in_it(
+    coarse: PairTable,
+) -> None:
+    found = recommend(coarse, ["beans", "bread"])
+    assert ids(found) == ["machine", "butter"] or ids(found) == ["butter", "machine"]
+    assert found.notes == ("Every answer is of the cart's own categories.",)
+    complete = recommend(coarse, ["bread", "butter"])
+    assert len(complete) == 0
+    assert complete.notes == ("The items that go with these are in the cart already.",)

@@ -1,8 +1,9 @@
-"""The folders of a bundle, how a new bundle replaces the old one atomically, and the lock of its one writer.
+"""The folders of a bundle, the atomic replacement of the old one, and the lock of its one writer.
 
-Beside the bundle `NAME` there may be `.NAME.writing` (a new one, not finished) and `.NAME.previous` (the old one, for
-the moment between two renames where the system cannot exchange two folders in one step). After a crash the older
-bundle is under `NAME` or under `.NAME.previous`; readers look in this order, the next writer cleans up.
+Beside the bundle `NAME` there may be `.NAME.writing`, a new one that is not finished, and
+`.NAME.previous`, the old one between two renames where the system cannot exchange two folders in
+one step. After a crash the older bundle is under `NAME` or under `.NAME.previous`; readers look in
+this order, the next writer cleans up.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from neatrec.text import printable
 log = logging.getLogger(__name__)
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-"""What the system answers where nothing more can be written."""
+"""Errors of the system where nothing more can be written."""
 
 
 @dataclass(frozen=True)
@@ -48,23 +49,23 @@ class BundleFolder:
 
     @property
     def writing(self) -> Path:
+        """The new bundle, not finished."""
         return self.live.with_name(f".{self.live.name}.writing")
 
     @property
     def previous(self) -> Path:
+        """The old bundle between two renames."""
         return self.live.with_name(f".{self.live.name}.previous")
 
     @property
     def lock(self) -> Path:
+        """The file that its writer locks."""
         return self.live.with_name(f"{self.live.name}.lock")
 
     def readable(self) -> Path:
         """The folder to read: the bundle, or the older one that a crash left beside it."""
-        for folder in (
-            self.live,
-            self.previous,
-            self.live,
-        ):  # a writer may have renamed it in between
+        # a writer may have renamed it in between
+        for folder in (self.live, self.previous, self.live):
             if (folder / NAME).is_file():
                 return folder
         raise BundleError(
@@ -100,7 +101,7 @@ class BundleFolder:
         remove(self.writing)
 
     def publish(self) -> None:
-        """Make the finished folder `writing` the bundle: a reader finds the old one or the new one at any time."""
+        """Make the folder `writing` the bundle; readers find the old one or the new one."""
         sync_folder(self.writing)
         if not self.live.exists() or not any(self.live.iterdir()):
             os.rename(self.writing, self.live)
@@ -116,15 +117,16 @@ class BundleFolder:
 
 
 def is_bundle(path: str | Path) -> bool:
+    """Whether there is a manifest."""
     return (Path(path) / NAME).is_file()
 
 
 @contextmanager
 def replacing(path: Path, *, parents: bool = False) -> Iterator[Path]:
-    """A new file or folder to write into, which takes the place of the one at `path` when it is whole.
+    """A new file or folder to write into, which replaces the one at `path` when it is finished.
 
-    `parents`: make the folders that lead to it; otherwise they must be there.
-    What the system refuses becomes one sentence, and the old one stays. A second writer is refused meanwhile.
+    With `parents` the folders that lead to it are made. Errors of the system become one sentence,
+    and the old one stays. A second writer is refused meanwhile.
     """
     if not path.name:
         raise must_be("out", "a file or folder with a name", str(path))
@@ -151,7 +153,7 @@ def replacing(path: Path, *, parents: bool = False) -> Iterator[Path]:
 def system_errors(
     what: str, path: Path, untouched: str = "What was there before is untouched."
 ) -> Iterator[None]:
-    """What the system refuses to write becomes one sentence: full, read-only, of another user."""
+    """Turn the system's refusals to write (full, read-only, of another user) into one sentence."""
     try:
         yield
     except OSError as error:
@@ -171,9 +173,9 @@ _guard = threading.Lock()
 class BundleLock:
     """`NAME.lock` beside the bundle, held while the `with` block runs.
 
-    A folder that holds something else than a bundle is refused at once, not after hours of training. The system
-    releases the lock when its process ends, so a dead process locks nobody out. A thread may take a lock that it holds
-    again: `save_bundle` does so inside a training.
+    A folder that holds something else is refused at once, not after the training. The system
+    releases the lock when its process ends, so a dead process locks nobody out. A thread may take a
+    lock that it holds again: `save_bundle` does so inside a training.
     """
 
     def __init__(self, bundle: str | Path) -> None:

@@ -23,6 +23,8 @@ MAX_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True)
 class FileRecord:
+    """The size and the hash of a file."""
+
     size: int
     sha256: str
 
@@ -57,12 +59,16 @@ class Manifest:
 
     @property
     def content_hash(self) -> str:
-        """The version of the bundle: SHA-256 of all entries but `created`. Equal trainings have equal versions."""
+        """The version of the bundle: SHA-256 of all entries but `created`.
+
+        Equal trainings have equal versions.
+        """
         entries = asdict(self)
         del entries["created"]
         return hashlib.sha256(_canonical(entries)).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
+        """The entries of the file, with both hashes."""
         return {
             **asdict(self),
             "content_hash": self.content_hash,
@@ -83,7 +89,8 @@ class Manifest:
             raise damaged(file, "it is not a manifest") from error
         if version != FORMAT:
             raise BundleError(
-                f"{printable(file)} has bundle format {printable(version)}, this version of neatrec reads {FORMAT}",
+                f"{printable(file)} has bundle format {printable(version)}, this version of "
+                f"neatrec reads {FORMAT}",
                 file=str(file),
                 hint="Train it again, or use the version of neatrec that wrote it.",
             )
@@ -99,7 +106,7 @@ class Manifest:
 
 TYPES: Kinds = {"str": (str,), "int": (int,), "int | None": (int, type(None)), "bool": (bool,)}
 KINDS: Kinds = {entry.name: TYPES.get(str(entry.type), (dict,)) for entry in fields(Manifest)}
-"""What each entry of the manifest is. No pydantic: a bundle is read where there is nothing but NumPy and Arrow."""
+"""The types of each entry. No pydantic: a bare install reads bundles, too."""
 
 
 def _from_entries(entries: dict[str, Any], file: Path) -> Manifest:
@@ -119,7 +126,7 @@ def _from_entries(entries: dict[str, Any], file: Path) -> Manifest:
 
 
 def check_entries(entries: Any, kinds: Kinds, file: Path) -> None:
-    """Refuse an entry of a JSON file that is missing or of another kind; whole numbers are not negative."""
+    """Refuse an entry of a JSON file that is missing, of another type, or a negative integer."""
     if not isinstance(entries, dict):
         raise damaged(file, f"it must hold objects, got {printable(repr(entries), 60)}")
     for name, allowed in kinds.items():
@@ -159,7 +166,7 @@ def _canonical(entries: Mapping[str, Any]) -> bytes:
 
 
 def damaged(file: Path, why: str) -> BundleError:
-    """The error for a file that differs from what was written."""
+    """The error for a file that is not as it was written."""
     return BundleError(
         f"{printable(file)} is damaged: {why}",
         file=str(file),
@@ -168,13 +175,14 @@ def damaged(file: Path, why: str) -> BundleError:
 
 
 def unreadable(file: Path, error: OSError) -> BundleError:
+    """The error for a file that the system does not let us read."""
     return BundleError(
         f"cannot read {printable(file)}: {printable(error.strerror)}", file=str(file)
     )
 
 
 def regular_file(folder: Path, name: str) -> Path:
-    """A file of a bundle; a pipe or a device would block who reads it, a link may lead anywhere."""
+    """The path of a file of a bundle; pipes and devices block readers, links lead anywhere."""
     file = folder / name
     try:
         regular = stat.S_ISREG(file.lstat().st_mode)

@@ -165,6 +165,7 @@ def _records(folder: Path) -> dict[str, FileRecord]:
 
 
 def write_arrays(model: Model, folder: Path, keep_users: bool) -> None:
+    """The arrays of the model."""
     arrays = {
         name: np.ascontiguousarray(array) for name, array in model.arrays(users=keep_users).items()
     }
@@ -198,7 +199,7 @@ def versions(*libraries: str) -> dict[str, str]:
 
 
 def _as_os_error(error: SafetensorError) -> OSError:
-    """The OSError inside a safetensors error, which has it only as text: "... (os error 28) ..."."""
+    """The OSError in the text of a safetensors error: "... (os error 28) ..."."""
     _, _, rest = str(error).partition("(os error ")
     number = rest.partition(")")[0]
     return OSError(int(number) if number.isdigit() else None, str(error))
@@ -218,7 +219,7 @@ def _remove_unfinished(place: BundleFolder) -> None:
 def read_bundle(
     path: str | Path, read: Callable[[Path, Manifest], Result], *, verify: bool = True
 ) -> Result:
-    """The result of `read(folder, manifest)`, of one version: repeated where a writer replaced the bundle meanwhile."""
+    """The result of `read(folder, manifest)`, repeated where the bundle was replaced meanwhile."""
     place = BundleFolder.of(path)
     for attempt in range(MAX_ATTEMPTS):
         before = _folder_state(place)
@@ -243,7 +244,7 @@ def read_bundle(
 
 
 class _FolderState(NamedTuple):
-    """Identifies the folder that a reader finds. A replaced folder has another state, even with equal content."""
+    """The identity of a folder: a replaced one differs, even with equal content."""
 
     folder: Path
     inode: int
@@ -283,7 +284,7 @@ def read_catalog(
 ) -> tuple[Catalog, np.ndarray[Any, np.dtype[np.int64]]]:
     """The catalogue, and the lines of each item in the training baskets.
 
-    The number of rows stands in the file's footer: a file of millions of rows in place of it is never read.
+    The footer of the file states its rows: a file of millions of others is never read.
     """
     file = named_file(folder, manifest, ITEMS)
     try:
@@ -305,7 +306,7 @@ def read_catalog(
 def model_of(
     manifest: Manifest, catalog: Catalog, arrays: Mapping[str, Any], folder: Path
 ) -> Model:
-    """The model of a manifest, a catalog and arrays, which are tried out: they must fit together."""
+    """The model of a manifest, a catalogue and arrays, tried out once: they must fit together."""
     parameters = parameters_of(manifest, folder)
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
@@ -325,7 +326,8 @@ def parameters_of(manifest: Manifest, folder: Path) -> ModelParameters:
     """The parameters of the model."""
     if manifest.model not in MODEL_CLASSES:
         raise BundleError(
-            f"{printable(folder)} holds a model {printable(manifest.model)!r}, which this version does not have"
+            f"{printable(folder)} holds a model {printable(manifest.model)!r}, which this version "
+            "does not have"
         )
     try:
         return model_class(manifest.model).Parameters(**manifest.parameters)
@@ -338,6 +340,7 @@ def parameters_of(manifest: Manifest, folder: Path) -> ModelParameters:
 def _read_arrays(file: Path) -> dict[str, np.ndarray[Any, Any]]:
     try:
         with safe_open(file, framework="numpy") as tensors:
-            return {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118 (not a mapping)
+            names = list(tensors.keys())  # not a mapping
+            return {name: tensors.get_tensor(name) for name in names}
     except Exception as error:  # safetensors raises errors of many kinds
         raise damaged(file, printable(error, 300)) from error

@@ -1,4 +1,4 @@
-"""The versions of a store as readers find them: `versions/N-HASH/`, and `current`, a link to the live one.
+"""The versions of a store: `versions/N-HASH/`, and `current`, a link to the live one.
 
 A version that was rolled back has a file `N-HASH.back` beside it.
 """

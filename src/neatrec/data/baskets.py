@@ -176,6 +176,9 @@ class Baskets(TableResult):
         if self.ordered:
             first = self.offsets[:-1][self.basket_of_line]
             known["position"] = pa.array(np.arange(1, self.lines + 1) - first)
+        if self.catalog.prices is not None:
+            prices = self.catalog.prices[self.items]
+            known["price"] = pa.array(prices, mask=np.isnan(prices))
         for name, attribute in self.attributes.items():
             known[name] = pa.array(attribute.names).take(pa.array(attribute.codes)).take(basket)
         ids = {"basket": self.public_ids.take(basket), "item": self.catalog.public_ids.take(item)}

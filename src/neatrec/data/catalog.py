@@ -89,6 +89,8 @@ class Catalog:
     """Code of the item of each variant."""
     integer_ids: bool = False
     """Whether ids came as integers, and go out as such."""
+    prices: npt.NDArray[np.float64] | None = None
+    """Usual price of each item, shape (items,), NaN where unknown; a saved catalogue has none."""
 
     def __post_init__(self) -> None:
         keep = object.__setattr__
@@ -120,6 +122,12 @@ class Catalog:
             size = (len(self.variants),)
             codes = codes_in("variant_codes", self.variant_codes, size, len(self))
             keep(self, "variant_codes", codes)
+        if self.prices is not None:
+            keep(self, "prices", frozen(self.prices, np.float64))
+            if self.prices.shape != (len(self),):
+                raise ParameterError(
+                    f"`prices` must be {len(self):,} long, got {self.prices.shape}"
+                )
         if self.integer_ids and as_integers(self.ids) is None:
             raise ParameterError("`ids` must be integers where `integer_ids` is true")
 

@@ -42,6 +42,10 @@ class TableResult:
     def _caption(self) -> str:
         return type(self).__name__
 
+    def _notes(self) -> Sequence[str]:
+        """Sentences below the table."""
+        return ()
+
     def _shown(self) -> tuple[str, list[list[str]]]:
         """The caption; the column names and the first rows as text."""
         head, rows = self._head()
@@ -56,7 +60,7 @@ class TableResult:
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
             for row in rows
         ]
-        return "\n".join([caption, *(line.rstrip() for line in lines)])
+        return "\n".join([caption, *(line.rstrip() for line in lines), *self._notes()])
 
     def _repr_html_(self) -> str:
         caption, rows = self._shown()
@@ -64,7 +68,8 @@ class TableResult:
         head = "".join(f"<th>{name}</th>" for name in names)
         lines = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in body)
         table = f"<thead><tr>{head}</tr></thead><tbody>{lines}</tbody>"
-        return f"<table><caption>{html.escape(caption)}</caption>{table}</table>"
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self._notes())
+        return f"<table><caption>{html.escape(caption)}</caption>{table}</table>{notes}"
 
 
 class ResultTable(TableResult):

@@ -26,6 +26,7 @@ ENGLISH = {
     "name": "product_name item_name name description title product_title item_description",
     "quantity": "quantity qty units item_quantity quantity_ordered units_sold product_qty"
     " qty_ordered",
+    "price": "price unit_price item_price lineitem_price product_price sale_price",
     "group": "item_group_id variant_group parent_sku parent_asin parent_product_id style_id",
 }
 GERMAN = {
@@ -37,6 +38,7 @@ GERMAN = {
     "time": "bestelldatum auftragsdatum belegdatum rechnungsdatum kaufdatum datum zeitpunkt",
     "name": "artikelbezeichnung artikelname produktname bezeichnung",
     "quantity": "menge anzahl stueckzahl stuckzahl",
+    "price": "preis einzelpreis stueckpreis stuckpreis verkaufspreis",
 }
 USUAL_NAMES = {
     role: (*names.split(), *GERMAN.get(role, "").split()) for role, names in ENGLISH.items()
@@ -95,6 +97,7 @@ EXPORTS = (
             "item_else": ("Lineitem name",),
             "name": ("Lineitem name",),
             "quantity": ("Lineitem quantity",),
+            "price": ("Lineitem price",),
             "user": ("Customer ID", "Email"),
             "time": ("Created at",),
         },
@@ -109,6 +112,7 @@ EXPORTS = (
             "item_else": ("Item Name",),
             "name": ("Item Name",),
             "quantity": ("Quantity (- Refund)", "Quantity"),
+            "price": ("Item Cost",),
             "user": ("Customer User ID", "Email (Billing)"),
             "time": ("Order Date",),
         },
@@ -138,6 +142,7 @@ EXPORTS = (
             "item": ("sku",),
             "name": ("name",),
             "quantity": ("qty_ordered",),
+            "price": ("price",),
             "time": ("created_at",),
         },
     ),

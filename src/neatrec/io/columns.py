@@ -27,9 +27,10 @@ from neatrec.text import plain_name, printable
 
 log = logging.getLogger(__name__)
 LINE_ROLES = ("basket", "item", "user", "position", "time", "quantity")
-ITEM_ROLES = ("name", "group", "category")
+SINGLE_ITEM_ROLES = ("name", "group", "price")
+ITEM_ROLES = (*SINGLE_ITEM_ROLES, "category")
 FLAGS = {"basket", "item", "user", "position", "time", "time_of_day", "name", "quantity", "group"}
-FLAGS |= {"category", "catalog_item"}
+FLAGS |= {"category", "catalog_item", "price"}
 NONE = "none"
 """The value of an option whose role no column plays."""
 MOST_NAMED = 8
@@ -66,12 +67,13 @@ class Columns:
     attributes: tuple[str, ...] = ()
     name: str | None = None
     group: str | None = None
+    price: str | None = None
     category: tuple[str, ...] = ()
 
     def by_role(self) -> dict[str, str]:
         """Role -> column for the roles that have one; attributes and categories are numbered."""
         first = ("basket", "item", "item_else", "position", "quantity", "user")
-        roles = (*first, "time", "time_of_day", "cancelled", "status", "name", "group")
+        roles = (*first, "time", "time_of_day", "cancelled", "status", *SINGLE_ITEM_ROLES)
         single = {role: getattr(self, role) for role in roles if getattr(self, role) is not None}
         for role, columns in (("attribute", self.attributes), ("category", self.category)):
             single |= {f"{role} {i}": column for i, column in enumerate(columns)}
@@ -86,7 +88,7 @@ def resolve(
     export = known_export(first.columns)
     roles: dict[str, Any] = {
         role: _column_of(role, options, first, catalogue, export)
-        for role in (*LINE_ROLES, "name", "group")
+        for role in (*LINE_ROLES, *SINGLE_ITEM_ROLES)
     }
     if roles["basket"] is None or roles["item"] is None:
         raise _not_named(first, roles, len(tables))
@@ -130,7 +132,7 @@ def _column_of(
 
 def _named(options: SourceOptions) -> set[str]:
     """Columns that have a role already."""
-    roles = (*LINE_ROLES, "name", "group", "time_of_day")
+    roles = (*LINE_ROLES, *SINGLE_ITEM_ROLES, "time_of_day")
     single = {getattr(options, role) for role in roles}
     return (single | {*options.category, *options.attributes}) - {None}
 
@@ -268,7 +270,7 @@ def _catalogue_columns(
     if item is None or item not in catalogue.columns:
         wanted = {"catalog_item": options.catalog_item or roles["item"]}
         raise missing_column(catalogue, wanted, "catalog_item")
-    singles = [(role, roles[role]) for role in ("name", "group") if roles[role]]
+    singles = [(role, roles[role]) for role in SINGLE_ITEM_ROLES if roles[role]]
     for role, column in singles + [("category", column) for column in roles["category"]]:
         if column not in catalogue.columns and column not in first.columns:
             extra = f"; {printable(first.shown)} has none either"
@@ -279,6 +281,7 @@ def _catalogue_columns(
         item=item,
         name=roles["name"] if roles["name"] in has else None,
         group=roles["group"] if roles["group"] in has else None,
+        price=roles["price"] if roles["price"] in has else None,
         category=roles["category"] if set(roles["category"]) <= has else (),
     )
 

@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,8 @@ class ItemTable:
     """Whether a category name below two parents is two categories."""
     listed: AbstractSet[str] = frozenset()
     """Items that stay in the catalogue even if no line holds them."""
+    prices: Mapping[str, float] = field(default_factory=dict)
+    """Item -> its price, where it is known."""
 
 
 def build_catalog(
@@ -81,6 +83,7 @@ def build_catalog(
     code = {group: i for i, group in enumerate(ids)}
     names: list[str | None] = []
     paths: list[Path_] = []
+    prices: list[float] = []
     for group in ids:
         # the item that stands for its variants: the one called like the group, then the most bought
         ranked = sorted(
@@ -89,6 +92,7 @@ def build_catalog(
         about = [described.get(item, nothing) for item in ranked]
         names.append(next((d.name for d in about if d.name), None))
         paths.append(next((d.path for d in about if any(d.path)), (None,) * len(levels)))
+        prices.append(next((items.prices[item] for item in ranked if item in items.prices), np.nan))
     codes, category_names = category_codes(paths, len(levels), nested=items.nested)
     variants = sorted(item for group in ids for item in members[group] if item != group)
     catalog = Catalog(
@@ -101,6 +105,7 @@ def build_catalog(
         variant_codes=np.array([code[group_of[item]] for item in variants], np.int32)
         if variants
         else None,
+        prices=np.array(prices) if items.prices else None,
     )
     return catalog, {item: code[group] for group in ids for item in members[group]}
 
@@ -230,6 +235,25 @@ def texts_in_lines(
         )
         for item in sorted({*names, *groups, *paths})
     }
+
+
+def usual_prices(
+    database: Database, tables: Sequence[tuple[InputTable, Columns]]
+) -> dict[str, float]:
+    """Item -> the price that most rows give it, the lowest of equals."""
+    database.execute("CREATE TABLE item_price (item VARCHAR, price DOUBLE, n BIGINT)")
+    for table, columns in tables:
+        if columns.price is not None:
+            select, parameters = clean_rows(table, columns)
+            rows = f"SELECT item, item_price, count(*) FROM ({select}) WHERE item_price IS NOT NULL"
+            insert = f"INSERT INTO item_price {rows} AND status = 0 GROUP BY ALL"
+            database.execute(insert, parameters, table)
+    return dict(
+        database.rows(
+            "SELECT item, price FROM item_price GROUP BY item, price QUALIFY "
+            "row_number() OVER (PARTITION BY item ORDER BY sum(n) DESC, price) = 1"
+        )
+    )
 
 
 def _described(columns: Columns) -> str:

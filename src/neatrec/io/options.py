@@ -78,6 +78,7 @@ class SourceOptions:
     quantity: str | None = option(
         "Column of the quantity; lines of zero or less are returns and left out."
     )
+    price: str | None = option("Column of the price of one item, in the lines or in the catalogue.")
     attributes: tuple[str, ...] = option(
         "Columns that describe the whole basket.", kind="columns", panel=None
     )

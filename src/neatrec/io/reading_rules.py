@@ -218,6 +218,9 @@ def clean_rows(
         fields.append(f"{text(used['user'])} AS customer")
     fields += [f"{text(used[f'attribute {i}'])} AS a{i}" for i in range(len(columns.attributes))]
     fields += [f"{text(used[role])} AS item_{role}" for role in ("name", "group") if role in used]
+    if "price" in used:
+        value = number(used["price"], columns.number_styles.get("price"))
+        fields.append(f"CASE WHEN {value} > 0 AND isfinite({value}) THEN {value} END AS item_price")
     fields += [f"{text(used[f'category {i}'])} AS k{i}" for i in range(len(columns.category))]
     fields += [f"{raw(used[role])} AS raw_{role}" for role in RAW_ROLES if role in used]
     fields += [f"{_is_void(columns, used)} AS void"]

@@ -35,6 +35,7 @@ from neatrec.io.items import (
     name_items,
     texts_in_catalogue,
     texts_in_lines,
+    usual_prices,
 )
 from neatrec.io.options import SourceOptions
 from neatrec.io.postgresql import read_postgresql
@@ -121,7 +122,11 @@ def _read_tables(reading: Reading, tables: Sequence[InputTable]) -> Lines:
     levels = (in_catalogue.category if in_catalogue else ()) or columns.category
     levels = tuple(level.removeprefix(CATEGORY) for level in levels)
     has_names = bool(columns.name or (in_catalogue and in_catalogue.name))
-    items = ItemTable(texts, levels, has_names, listed=listed)
+    priced = [(table, columns) for table in tables]
+    if catalogue and in_catalogue:
+        priced.append((catalogue, with_number_styles(database, [catalogue], in_catalogue)))
+    prices = usual_prices(database, priced)
+    items = ItemTable(texts, levels, has_names, listed=listed, prices=prices)
     return assemble(reading, columns, tables, items, bad_rows=bad_rows)
 
 

@@ -58,7 +58,7 @@ def with_number_styles(
 ) -> Columns:
     """`columns` with the way in which all numbers of a column of text are written."""
     styles = {}
-    for role in ("position", "quantity"):
+    for role in ("position", "quantity", "price"):
         name = getattr(columns, role)
         found = None if name is None else _number_style(database, tables, name)
         if found is not None:

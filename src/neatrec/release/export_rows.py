@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from neatrec.serving import Filters, PairTable, answers_to
-from neatrec.serving.evidence import LIKELY, PUBLIC, shown, strength_of
+from neatrec.serving.evidence import PUBLIC, shown, strength_of
 
 BLOCK = 200_000
 """Answers written at a time, and those that complete the last item."""
@@ -43,15 +43,8 @@ def answers_table(table: PairTable, filters: Filters) -> pa.Table:
 
 def export_rows(table: PairTable, filters: Filters) -> ExportRows:
     """The first answers of each item; guesses are those that the table holds."""
-    filters, found, columns = filters.of(table), table.answers, table.pairs.columns
-    grade, same = (columns[name][found["pair"]] for name in ("grade", "same_category"))
-    kept = np.flatnonzero(
-        (grade <= filters.level) & ((same == 0) | (filters.same_category != "exclude"))
-    )
-    if filters.same_category == "mix":
-        pair, weaker = found["pair"][kept], grade[kept] > LIKELY
-        low = np.where(weaker, 0, columns["lift_low"][pair])
-        kept = kept[np.lexsort((-low, weaker, found["query"][kept]))]
+    found, same_category = table.answers, filters.same_category or table.same_category
+    kept = table.rows_of(None, filters.level, same_category)
     query = found["query"][kept]
     rank = np.arange(len(kept)) - np.searchsorted(query, query) + 1
     first = rank <= filters.k

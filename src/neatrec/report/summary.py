@@ -29,6 +29,7 @@ COLUMNS = (
     text("same_category"),
     number("together", "Bought together"),
     number("beyond_chance", digits=1),
+    number("revenue_per_month"),
     interval("lift", digits=1),
     text("evidence"),
 )
@@ -50,6 +51,8 @@ class FoundPairs:
     """Share of the lines whose item has a certain or likely pair."""
     worth: float
     """Orders with both items beyond those by chance, at least: the sum of the lower bounds."""
+    revenue: float
+    """The same at the prices of both items, per month; NaN where prices are not known."""
     unit: str
     """What `worth` counts: customers, where they return, else orders."""
     best: ReportTable
@@ -78,10 +81,21 @@ def find_pairs(
         bought=int((lines > 0).sum()),
         sales=float(lines[covered].sum() / max(lines.sum(), 1)),
         worth=float(beyond.sum()),
+        revenue=_sum_of_known(pairs),
         unit="customers" if pairs.by_customer else "orders",
-        best=ReportTable("pairs", "Pairs with evidence, most beyond chance first", COLUMNS, rows),
+        best=ReportTable(
+            "pairs",
+            "Pairs with evidence, most beyond chance first",
+            tuple(each for each in COLUMNS if each.key in rows[0]) if rows else COLUMNS,
+            rows,
+        ),
         strata=pairs.words(),
     )
+
+
+def _sum_of_known(pairs: EvidenceTable) -> float:
+    revenue = pairs.columns.get("revenue")
+    return float("nan") if revenue is None else float(np.nansum(revenue[pairs.evident]))
 
 
 def _pair_row(baskets: Baskets, pairs: EvidenceTable, row: int) -> dict[str, object]:
@@ -94,11 +108,18 @@ def _pair_row(baskets: Baskets, pairs: EvidenceTable, row: int) -> dict[str, obj
         "same_category": "same category" if evidence.same_category == 1 else None,
         "together": evidence.count if evidence.customers < 0 else evidence.customers,
         "beyond_chance": evidence.beyond,
+        **({"revenue_per_month": evidence.revenue} if "revenue" in pairs.columns else {}),
         "lift": evidence.lift,
         "lift_low": evidence.lift_low,
         "lift_high": evidence.lift_high,
         "evidence": evidence.words(),
     }
+
+
+def _in_money(revenue: float) -> str:
+    if not np.isfinite(revenue):
+        return ""
+    return f" At the prices of both items that is {format_number(revenue)} per month."
 
 
 def summary_section(found: FoundPairs, advice: Sequence[str]) -> Section:
@@ -120,7 +141,8 @@ def summary_section(found: FoundPairs, advice: Sequence[str]) -> Section:
         Tile(
             "Bought together beyond chance",
             f"{format_number(found.worth)} {found.unit}",
-            "At least this many more than if each item were bought independently of the others.",
+            "At least this many more than if each item were bought independently of the others."
+            + _in_money(found.revenue),
         ),
     )
     certainty = (

@@ -25,11 +25,24 @@ def pair_out(bundle: LoadedBundle, a: int, b: int, evidence: Evidence) -> dict[s
     }
 
 
+MISSING = {
+    "new": (
+        "no earlier version is there",
+        "Serve a store to which `neatrec publish` has published twice.",
+    ),
+    "revenue": (
+        "no prices are known",
+        "Train from orders with times and a column of prices (`--price COLUMN`).",
+    ),
+}
+"""Order of pairs that a bundle may lack -> what is missing, and what to do about it."""
+
+
 def pair_filter(bundle: LoadedBundle, query: PairFilters) -> PairSelection:
     """What a caller asked for, looked up in the bundle."""
-    if query.sort == "new" and bundle.pairs.earlier is None:
-        message = "`sort` must be strength, customers or sure: no earlier version is there"
-        hint = "Serve a store to which `neatrec publish` has published twice."
+    if query.sort not in bundle.pairs.orders:
+        missing, hint = MISSING[query.sort]
+        message = f"`sort` must be one of {', '.join(bundle.pairs.orders)}: {missing}"
         raise Problem(404, "ParameterError", message, hint=hint, argument="sort")
     left, right = (
         None if name is None else bundle.in_category(name)

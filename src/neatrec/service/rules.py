@@ -17,7 +17,7 @@ import numpy.typing as npt
 from neatrec.errors import SourceError
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.settings import MAX_K
-from neatrec.serving.answers import EVERY_ITEM, ShopRules
+from neatrec.serving.filters import EVERY_ITEM, ShopRules
 from neatrec.text import printable
 
 COLUMNS = ("query", "item", "action", "position", "until", "note", "who", "when")

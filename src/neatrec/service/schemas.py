@@ -48,7 +48,7 @@ SameCategory = Literal["last", "exclude", "mix"]
 Month = Annotated[int, Field(ge=1, le=12), BeforeValidator(_whole)]
 Count = Annotated[int, Field(ge=1, le=MAX_K), BeforeValidator(_whole)]
 PageNumber = Annotated[int, Field(ge=1, le=10**7), BeforeValidator(_whole)]
-Sort = Literal["beyond", "strength", "customers", "sure", "new"]
+Sort = Literal["beyond", "revenue", "strength", "customers", "sure", "new"]
 Absent = SkipJsonSchema[None]
 """Of a parameter that may be left out; null itself cannot be sent."""
 
@@ -175,8 +175,10 @@ class PairFilters(RequestModel):
     with_category: Name | Absent = optional("The category of the other item.")
     sort: Sort = Field(
         default="beyond",
-        description="By the count beyond chance, by the lower end of the lift, by customers (orders where customers are "
-        "not known), by how sure, or only those that are `new` since the version before, the strongest first.",
+        description="By the count beyond chance, by the revenue beyond chance (where prices are "
+        "known), by the lower end of the lift, by customers (orders where customers are not "
+        "known), by how sure, or only those that are `new` since the version before, the strongest "
+        "first.",
     )
 
 

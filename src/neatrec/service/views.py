@@ -21,8 +21,8 @@ from neatrec.service.schemas import RequestFilters
 from neatrec.service.settings import MAX_K
 from neatrec.service.snapshot import ServingSnapshot
 from neatrec.serving import Answer, Evidence
-from neatrec.serving.answers import LEVELS
 from neatrec.serving.evidence import LIKELY_Q, PUBLIC, coincidence_words
+from neatrec.serving.filters import LEVELS
 from neatrec.text import show_number
 
 TICKS = (1, 3, 10, 30, 100, 300)
@@ -138,6 +138,7 @@ IN_TEMPLATES = {
     },
     "sort_names": {
         "beyond": "most orders beyond chance",
+        "revenue": "most revenue beyond chance",
         "strength": "strongest",
         "customers": "most customers",
         "sure": "surest",

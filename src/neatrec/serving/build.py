@@ -85,8 +85,8 @@ def save_indexed(
     *,
     seed: int | None,
     k: int = K,
-    same_category: str = SAME_CATEGORY[0],
     strata: Sequence[str] | None = None,
+    same_category: str = SAME_CATEGORY[0],
     keep_users: bool = False,
     threads: int | None = None,
     book: CountBook | None = None,
@@ -97,11 +97,11 @@ def save_indexed(
     ----------
     k
         Answers per item; pairs with evidence are all kept.
-    same_category
-        Place of answers of the question's own category, where a question names none.
     strata
         Columns within which the evidence is measured; None: basket size, month and store, as far
         as they are known, (): none.
+    same_category
+        Place of answers of the question's own category, where a question names none.
     book
         Counts of the baskets, where some are made already.
     """
@@ -120,8 +120,7 @@ def save_indexed(
             time.perf_counter() - started,
         )
         about = {"k": k, "answers": len(answers["item"]), "reason": model.reason}
-        if same_category != SAME_CATEGORY[0]:
-            about["same_category"] = same_category
+        about["same_category"] = same_category
         return {NOTE: {**about, "grades": thresholds(), "evidence": pairs.about()}}
 
     return save_bundle(model, path, seed=seed, keep_users=keep_users, write_extra=write)

@@ -22,7 +22,6 @@ from neatrec.serving.evidence import (
     EXPLAINED,
     GUESS,
     LIKELY,
-    STORED,
     CountedPairs,
     Evidence,
     Numbers,
@@ -43,6 +42,10 @@ Places = npt.NDArray[np.int64]
 
 MAX_PAIRS = 25_000_000
 """Where more pairs than this are to be expected, those seen once are not kept."""
+MONTH = 365.25 / 12 * 86_400e6
+"""Microseconds."""
+UNKNOWN = {"f": np.nan, "i": -1, "u": 0}
+"""Kind of a column -> the value of a pair that is not kept and of which nothing else is known."""
 SMALLEST_Q = 1e-37
 """Smaller q-values are given as this one: float32 holds no less with all its digits."""
 
@@ -81,7 +84,7 @@ class EvidenceTable:
         strata: Sequence[str] | None = None,
         book: CountBook | None = None,
     ) -> EvidenceTable:
-        """The pairs of all baskets of two lines and more, the most frequent where there are very many.
+        """The pairs of all baskets of two lines and more; of very many the most frequent.
 
         Parameters
         ----------
@@ -89,7 +92,7 @@ class EvidenceTable:
             The category of each item; by default the deepest. Pairs of one category are counted as
             all others are, and marked.
         strata
-            Those of calibrated labels; None: basket size, month and store, as far as they are known.
+            Those of calibrated labels; None: basket size, month and store, where they are known.
         book
             The counts of the baskets, where some are made already.
         """
@@ -115,6 +118,7 @@ class EvidenceTable:
             same_category=_same(category, pairs.query, pairs.item),
             by_customer=counted.by_customer,
             prior=counted.prior(),
+            price_per_month=_price_per_month(baskets, pairs),
         )
         grade = grade_pairs(found.times, found.within, q)
         grade[explained > 0] = EXPLAINED - 1 + explained[explained > 0]
@@ -157,24 +161,26 @@ class EvidenceTable:
     def of_pairs(
         self, queries: npt.ArrayLike, items: npt.ArrayLike, rows: npt.ArrayLike | None = None
     ) -> dict[str, Numbers]:
-        """The columns of aligned pairs, as seen from the query; `rows`: where they are known."""
+        """The columns of aligned pairs, seen from the query; `rows`: their rows, where known."""
         query, item = np.asarray(queries, dtype=np.int32), np.asarray(items, dtype=np.int32)
         place = self.find(query, item) if rows is None else np.asarray(rows)
         kept, away = place >= 0, np.flatnonzero(place < 0)
-        found = {name: np.zeros(len(place), values.dtype) for name, values in self.columns.items()}
+        found = {
+            name: np.full(len(place), UNKNOWN[values.dtype.kind]).astype(values.dtype)
+            for name, values in self.columns.items()
+        }
         for name, values in found.items():
             values[kept] = self.columns[name][place[kept]]
         if len(away):
             for name, values in self._unseen(query[away], item[away]).items():
                 if name in found:
                     found[name][away] = values
-        turned = query > item
-        for name, spec in STORED.items():
-            mirror = spec.metadata["mirror"]
-            if mirror in found and name < mirror:
-                one, other = found[name], found[mirror]
-                found[name] = np.where(turned, other, one)
-                found[mirror] = np.where(turned, one, other)
+        if "forward" in found:
+            forward = found["forward"]
+            backward = np.where(forward < 0, -1, found["count"] - forward)
+            turned = query > item
+            found["forward"] = np.where(turned, backward, forward)
+            found["backward"] = np.where(turned, forward, backward)
         return found
 
     def _unseen(self, query: Codes, item: Codes) -> dict[str, Numbers]:
@@ -195,11 +201,11 @@ class EvidenceTable:
             prior=self.prior,
         )
         grade = grade_pairs(found.times, found.within, found.q)
-        return {**found.columns(), "backward": nothing, "grade": grade}
+        return {**found.columns(), "grade": grade}
 
     @cached_property
     def evident(self) -> Places:
-        """The rows of all certain and likely pairs, by the lower end of their lift, strongest first."""
+        """The rows of all certain and likely pairs, the highest lower end of the lift first."""
         rows = np.flatnonzero(self.columns["grade"] <= LIKELY)
         order: Places = rows[np.argsort(-self.columns["lift_low"][rows], kind="stable")]
         return order
@@ -223,7 +229,7 @@ class EvidenceTable:
         return Evidence(**values, grade=grade, reason="counts")
 
     def words(self) -> str:
-        """Within what the evidence is measured, what it cannot rule out, and whether its intervals hold."""
+        """Sentences on the strata, on what they cannot rule out, and on widened intervals."""
         within = strata_words(self.strata)
         if self.prior is None or self.prior.describes_the_data:
             return within
@@ -292,8 +298,10 @@ class _Counted:
     def explained(
         self, overall: Numbers, expected: Numbers, q: Numbers, tests: int
     ) -> tuple[npt.NDArray[np.uint8], Numbers | None]:
-        """Of each pair that is certain over all baskets but a guess within strata the number of the
-        column that explains it, from 1; and the months of its season."""
+        """The number, from 1, of the column that explains each pair, and the months of its season.
+
+        A pair is explained if it is certain over all baskets but a guess within strata.
+        """
         explained = np.zeros(len(overall), dtype=np.uint8)
         if self.within is None:
             return explained, None
@@ -307,6 +315,16 @@ class _Counted:
         found = self.within.explain(self.strata, self.pairs.query[lost], self.pairs.item[lost])
         explained[lost], season[lost] = found
         return explained, season
+
+
+def _price_per_month(baskets: Baskets, pairs: Counts) -> Numbers | None:
+    """The price of both items of each pair, divided by the months that the baskets span."""
+    prices = baskets.catalog.prices
+    if prices is None or baskets.times is None:
+        return None
+    months = max(int(np.ptp(baskets.times)) / MONTH, 1.0)
+    paid: Numbers = (prices[pairs.query] + prices[pairs.item]) / months
+    return paid
 
 
 def _same(category: Codes, queries: Codes, items: Codes) -> npt.NDArray[np.bool_]:

@@ -1,8 +1,8 @@
-"""`Evidence`: what the training baskets say of one pair, its grade, and the same in words.
+"""`Evidence`: the numbers, the grade and the words of one pair.
 
-Each field of `Evidence` names its column's type, bounds and unit, a description, and the function that
-makes the column. The columns of the serving table, the checks at load, JSON, OpenAPI, exports, data
-frames and the page of a pair are derived from these fields: adding one is one line here.
+Each field of `Evidence` names its column's type, bounds and unit, a description, and the function
+that makes the column. The columns of the serving table, the checks at load, JSON, OpenAPI, exports,
+data frames and the page of a pair are derived from these fields: adding one is one line here.
 """
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ from neatrec.statistics import LiftEstimate, LiftPrior, estimate_lifts
 from neatrec.text import plural, show_number
 
 GRADES = ("certain", "likely", "guess", "chance", "category", "rule")
-"""How sure a pair is, best first. `guess`: the counts cannot tell; `chance`: they tell that the pair is
-bought together no more often than chance. `category`: answered from the category; `rule`: set by the
-shop. After these come the explanations of pairs that look certain overall but not within strata."""
+"""Grades of certainty, best first.
+
+`guess`: the counts cannot tell; `chance`: the pair is bought together no more often than chance;
+`category`: answered from the category; `rule`: set by the shop. Explanations of pairs that look
+certain overall but not within strata follow."""
 CERTAIN, LIKELY, GUESS, CHANCE, CATEGORY, RULE = range(len(GRADES))
 EXPLAINED = 16
-"""The grade of a pair explained by the first of the strata; by the second: one more; see `grade_names`."""
+"""The grade of a pair that the first of the strata explains; one more: the second."""
 
 CERTAIN_Q, CERTAIN_TIMES = 0.001, 3
-"""Certain: q at most this, seen at least so many times, and the 95 % interval of the lift above 1."""
+"""Certain: at most this q, at least this count, and the 95 % interval of the lift above 1."""
 LIKELY_Q = 0.05
 """Likely: q at most this, and the interval of the lift above 1."""
 STRENGTHS = {"strong": 2.0, "moderate": 1.2, "weak": 1.0}
@@ -59,7 +61,7 @@ def grade_pairs(times: Numbers, lift: LiftEstimate, q: Numbers) -> npt.NDArray[n
 
 
 def grade_names(strata: Sequence[str]) -> tuple[str, ...]:
-    """The names of the grades of a table whose evidence is within these strata; numbers without a meaning have none.
+    """The names of the grades of a table with these strata; unused numbers have empty names.
 
     >>> grade_names(["month", "store"])[EXPLAINED:]
     ('seasonal', 'explained by store')
@@ -72,7 +74,7 @@ def grade_names(strata: Sequence[str]) -> tuple[str, ...]:
 
 
 def strength_of(grade: int, lift_low: float) -> str | None:
-    """How strong a pair with evidence is; None without evidence.
+    """The strength of a pair with evidence; None without evidence.
 
     >>> strength_of(CERTAIN, 3.1), strength_of(LIKELY, 1.7), strength_of(GUESS, 0.4)
     ('strong', 'moderate', None)
@@ -83,7 +85,7 @@ def strength_of(grade: int, lift_low: float) -> str | None:
 
 
 def thresholds() -> dict[str, dict[str, float]]:
-    """What the words mean, as a manifest states it."""
+    """The bounds behind the words, as a manifest states them."""
     return {
         "certain": {"q": CERTAIN_Q, "lift_low": 1.0, "times": CERTAIN_TIMES},
         "likely": {"q": LIKELY_Q, "lift_low": 1.0, "times": 1},
@@ -97,14 +99,18 @@ REASONS = {
     "similar": "suggested because similar items go together",
     "popular": "suggested because it is bought often",
 }
-"""Why a model recommends a pair without evidence in the counts; one that only counts has no reason."""
+"""Why a model names a pair without evidence; a model that only counts has no reason."""
 
 
 def coincidence_words(q: float, strata: Sequence[str]) -> str:
-    """How many pairs with evidence as strong are coincidence; less is claimed where seasons or stores may be behind it.
+    """The share of pairs with evidence as strong that are coincidence.
 
-    >>> coincidence_words(1e-37, ["month", "store"]), coincidence_words(1e-37, []), coincidence_words(0.004, [])
-    ('fewer than 1 in 1,000,000', 'fewer than 1 in 1,000', 'about 1 in 200')
+    Less is claimed where seasons or stores may be the reason.
+
+    >>> coincidence_words(1e-37, ["month", "store"]), coincidence_words(1e-37, [])
+    ('fewer than 1 in 1,000,000', 'fewer than 1 in 1,000')
+    >>> coincidence_words(0.004, [])
+    'about 1 in 200'
     """
     smallest = 1e-3 if RULED_OUT in strata_words(strata) else 1e-6
     if q < smallest:
@@ -160,10 +166,9 @@ def fact(
     unit: str = "baskets",
     low: float = 0.0,
     high: float = math.inf,
-    mirror: str | None = None,
     show: Callable[[Any], Any] | None = None,
     json: Any = None,
-    public: bool = True,
+    optional: bool = False,
 ) -> Any:
     """A field of `Evidence`.
 
@@ -177,16 +182,14 @@ def fact(
         What makes the column of counted pairs, the smaller code first; None where nothing is known.
     low, high
         Bounds of a known value, checked when a table is opened.
-    mirror
-        The field whose value it has when the pair is read from its larger code.
     show
         How JSON writes a known value, where that is not the number itself; `json`: its type there.
-    public
-        Whether JSON, exports and pages have it.
+    optional
+        Whether a table may lack its column.
     """
     metadata = {"kind": np.dtype(kind), "description": description, "of": of, "unit": unit}
-    metadata |= {"low": low, "high": high, "mirror": mirror, "show": show, "public": public}
-    metadata["json"] = json or (float if kind[0] == "f" else int)
+    metadata |= {"low": low, "high": high, "show": show, "optional": optional}
+    metadata |= {"json": json or (float if kind[0] == "f" else int), "public": True}
     return field(default=math.nan if kind[0] == "f" else -1, metadata=metadata)
 
 
@@ -199,7 +202,11 @@ class Evidence:
 
     count: int = fact("i4", "Baskets that hold both", lambda p: p.count)
     customers: int = fact(
-        "i4", "Customers who bought both in one basket", lambda p: p.customers, unit="customers"
+        "i4",
+        "Customers who bought both in one basket",
+        lambda p: p.customers,
+        unit="customers",
+        optional=True,
     )
     expected: float = fact(
         "f4", "Count expected by chance, within strata", lambda p: p.expected, unit="customers"
@@ -210,6 +217,14 @@ class Evidence:
         lambda p: p.expected * (p.within.low - 1),
         unit="customers",
         low=-math.inf,
+    )
+    revenue: float = fact(
+        "f4",
+        "Price of both items times the count beyond chance, per month",
+        lambda p: p.revenue,
+        unit="currency of the prices",
+        low=-math.inf,
+        optional=True,
     )
     lift: float = fact(
         "f4",
@@ -231,11 +246,9 @@ class Evidence:
         high=1.0,
     )
     forward: int = fact(
-        "i4", "Baskets with the first item added first", lambda p: p.forward, mirror="backward"
+        "i4", "Baskets with the first item added first", lambda p: p.forward, optional=True
     )
-    backward: int = fact(
-        "i4", "Baskets with the other item added first", lambda p: p.backward, mirror="forward"
-    )
+    backward: int = fact("i4", "Baskets with the other item added first")
     overall_lift: float = fact(
         "f4", "Lift over all baskets, without strata", lambda p: p.lift.lift, unit="times"
     )
@@ -247,6 +260,7 @@ class Evidence:
         high=4095,
         show=lambda bits: months_of(bits) or None,
         json=list[str],
+        optional=True,
     )
     same_category: int = fact(
         "i1",
@@ -293,7 +307,7 @@ class Evidence:
         return f"{self._together()}, {ratios}: {self.grade}."
 
     def times_words(self) -> str:
-        """How often both were bought, in the unit of every text: customers where known, else orders."""
+        """The number of customers who bought both; where they are not known, of orders."""
         if self.customers < 0:
             return plural(self.count, "order")
         return plural(self.customers, "customer")
@@ -346,7 +360,7 @@ def _text(value: Any, unit: str) -> str:
 PUBLIC: Mapping[str, Field[Any]] = {
     spec.name: spec for spec in fields(Evidence) if spec.metadata["public"]
 }
-"""The fields that leave the house: JSON, exports, data frames, pages."""
+"""The fields of JSON, exports, data frames and pages."""
 STORED: Mapping[str, Field[Any]] = {
     spec.name: spec for spec in fields(Evidence) if spec.metadata.get("of") is not None
 }
@@ -355,7 +369,7 @@ STORED: Mapping[str, Field[Any]] = {
 
 @dataclass(frozen=True, eq=False)
 class CountedPairs:
-    """What was counted of some pairs, the smaller code first: arrays of one length; None: not known."""
+    """Counts of pairs, the smaller code first: arrays of one length; None: not known."""
 
     count: Numbers
     customers: Numbers | None
@@ -371,15 +385,13 @@ class CountedPairs:
     by_customer: bool
     """Whether a customer counts once."""
     prior: LiftPrior | None
+    price_per_month: Numbers | None = None
+    """Price of both items, divided by the months that the baskets span."""
 
     @property
     def times(self) -> Numbers:
         """What is compared with `expected`."""
         return self.customers if self.by_customer and self.customers is not None else self.count
-
-    @property
-    def backward(self) -> Numbers | None:
-        return None if self.forward is None else self.count - self.forward
 
     @cached_property
     def lift(self) -> LiftEstimate:
@@ -390,6 +402,12 @@ class CountedPairs:
     def within(self) -> LiftEstimate:
         """Within strata."""
         return self.lift.within(self.overall, self.expected)
+
+    @property
+    def revenue(self) -> Numbers | None:
+        """The count beyond chance, in money per month."""
+        price = self.price_per_month
+        return None if price is None else self.expected * (self.within.low - 1) * price
 
     def columns(self) -> dict[str, Numbers]:
         """The columns of `STORED` that are known."""

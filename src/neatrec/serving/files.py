@@ -1,4 +1,4 @@
-"""The files of the serving table: Arrow, not compressed, checked against what their columns may hold."""
+"""The files of the serving table: Arrow, not compressed, checked against declared columns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_MEMORY_SHARE = 0.25
 
 
 class Column(NamedTuple):
-    """What a column of a file may hold."""
+    """The type and the bounds of a column."""
 
     kind: np.dtype[Any]
     low: float
@@ -62,7 +62,7 @@ def read_columns(
     """The columns of a file of a bundle, read-only arrays of one length within their bounds.
 
     A file that is changed or cut off in place cannot change an answer, nor end the process: it is
-    read into memory, or where it takes more than a quarter of that, copied and mapped.
+    read into memory, or, where it takes more than a quarter of that, copied and mapped.
     """
     file = named_file(folder, manifest, name)
     large = manifest.files[name].size > MAX_MEMORY_SHARE * total_memory()
@@ -99,5 +99,5 @@ def _private_copy(file: Path) -> mmap:
         raise ResourceError(
             f"cannot copy {printable(file)} to the temporary folder: {printable(error.strerror)}",
             file=str(file),
-            hint="It is larger than a quarter of the memory: set TMPDIR to a folder with more room.",
+            hint="It exceeds a quarter of the memory: set TMPDIR to a folder with more space.",
         ) from error

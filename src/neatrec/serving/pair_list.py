@@ -25,7 +25,7 @@ Members = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class PairSelection:
-    """Which items the pairs must hold, each of shape (items,); None: any."""
+    """The items that pairs must hold, each of shape (items,); None: any."""
 
     left: Members | None = None
     right: Members | None = None
@@ -53,7 +53,7 @@ def _at(mask: Members, codes: npt.NDArray[Any]) -> Members:
 
 @dataclass(frozen=True)
 class EarlierVersion:
-    """What changed since the version before the live one."""
+    """The changes since the version before the live one."""
 
     version: str
     created: str
@@ -84,6 +84,8 @@ class PairList:
             "customers": np.argsort(-people, kind="stable"),
             "sure": np.lexsort((q, grade)),
         }
+        if "revenue" in columns:
+            self.orders["revenue"] = np.argsort(-columns["revenue"][self.pairs], kind="stable")
         self.is_new: Members | None = None
         self.earlier: EarlierVersion | None = None
         if old is not None:
@@ -97,7 +99,7 @@ class PairList:
     def find(
         self, sort: str, chosen: PairSelection, skip: int = 0, k: int | None = None
     ) -> tuple[int, Rows]:
-        """How many pairs fit, and the places of at most `k` of them after the first `skip`."""
+        """The number of pairs that fit, and the rows of at most `k` of them after `skip`."""
         order = self.orders[sort]
         order = order[chosen.fits(self.one, self.other)[order]]
         return len(order), order[skip : None if k is None else skip + k]
@@ -156,8 +158,10 @@ def pair_keys(one: npt.NDArray[Any], other: npt.NDArray[Any], items: int) -> Row
 
 
 def _compare(old: PairTable, new: PairTable, keys: Rows) -> tuple[Members, EarlierVersion]:
-    """Which of the pairs of `new` with these keys are new since `old`, and what became of the others;
-    items are matched by id."""
+    """Which pairs of `new`, with these keys, are new since `old`, and which pairs are gone.
+
+    Items are matched by id.
+    """
     now = np.array(
         [new.catalog.code_of.get(item, -1) for item in old.catalog.ids.to_pylist()], dtype=np.int64
     )

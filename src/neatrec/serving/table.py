@@ -44,15 +44,16 @@ FOLDER = NOTE = "table"
 """The folder of the table in a bundle, and the entry of the manifest's notes that describes it."""
 ANSWERS, ITEMS, PAIRS = (f"{FOLDER}/{name}.arrow" for name in ("answers", "items", "pairs"))
 PRIOR = f"{FOLDER}/lift_prior.json"
-ABOUT: Kinds = {"k": (int,), "reason": (str,), "evidence": (dict,)}
+ABOUT: Kinds = {"k": (int,), "reason": (str,), "same_category": (str,), "evidence": (dict,)}
 ABOUT_EVIDENCE: Kinds = {
     "by_customer": (bool,),
     "strata": (list,),
     **dict.fromkeys(("min_count", "baskets", "records"), (int,)),
 }
-"""What the manifest's entry about the table must hold."""
+"""The types in the manifest's entry about the table."""
 SAME_CATEGORY = ("last", "exclude", "mix")
-"""Places of answers of the question's own category; the first is the default."""
+"""Where answers of the question's own category stand: after all others, nowhere, or among them by
+the lower end of their lift."""
 READ_BYTES = 1 << 30
 """At once: some systems read no 2 GiB."""
 
@@ -63,17 +64,19 @@ def code_column(size: int, kind: str = "i4") -> Column:
 
 
 def pair_columns(items: int, grades: int) -> dict[str, Column]:
-    """What `pairs.arrow` may hold: derived from the fields of `Evidence`."""
+    """The columns of `pairs.arrow`: derived from the fields of `Evidence`."""
     found = {"one": code_column(items), "other": code_column(items)}
     for name, spec in STORED.items():
         facts = spec.metadata
         unknown = np.nan if facts["kind"].kind == "f" else -1
-        found[name] = Column(facts["kind"], facts["low"], facts["high"], unknown, required=False)
+        found[name] = Column(
+            facts["kind"], facts["low"], facts["high"], unknown, not facts["optional"]
+        )
     return {**found, "grade": Column(np.dtype("u1"), 0, grades - 1)}
 
 
 def answer_columns(items: int, pairs: int) -> dict[str, Column]:
-    """What `answers.arrow` may hold."""
+    """The columns of `answers.arrow`."""
     codes = code_column(items)
     score = Column(np.dtype("f4"), -np.inf, np.inf, np.nan)
     return {"query": codes, "item": codes, "pair": code_column(pairs, "i8"), "score": score}
@@ -84,7 +87,7 @@ ITEM_COLUMNS = {"query_factor": FACTOR, "item_factor": FACTOR}
 
 
 class PairTable:
-    """The serving table of a bundle: opened once, checked, immutable, the same until its last user is gone.
+    """The serving table of a bundle: opened once, checked, immutable whatever its files become.
 
     The model is read only when a question needs it: guesses, and carts.
 
@@ -97,16 +100,16 @@ class PairTable:
         self.manifest = manifest
         self.version = manifest.content_hash
         self.k: int = about["k"]
-        self.same_category: str = about.get("same_category", SAME_CATEGORY[0])
-        """The default of questions."""
         self.reason: str = about["reason"]
         """Why the model names a pair without evidence; see `evidence.REASONS`."""
+        self.same_category: str = about["same_category"]
+        """One of `SAME_CATEGORY`, for questions that name none."""
         self.catalog, self.item_count = read_catalog(folder, manifest)
         self.pairs = _read_pairs(folder, manifest, about["evidence"], self.catalog)
         self.grades = self.pairs.grades
         specs = answer_columns(len(self), len(self.pairs))
         self.answers: Columns = read_columns(folder, manifest, ANSWERS, specs)
-        """`query`, `item`, `pair` (the row of the pair) and `score`: item after item, best first."""
+        """`query`, `item`, `pair` (its row) and `score`: item after item, best first."""
         self.start: Places = np.searchsorted(self.answers["query"], np.arange(len(self) + 1))
         self._start: list[int] = self.start.tolist()
         self._folder, self._arrays = folder, named_file(folder, manifest, ARRAYS).open("rb")
@@ -114,7 +117,7 @@ class PairTable:
 
     @classmethod
     def open(cls, bundle: str | Path, *, verify: bool = True) -> PairTable:
-        """The table of a bundle. A damaged file, or a bundle without a table, is refused with a sentence."""
+        """The table of a bundle; a damaged file, or a bundle without a table, is refused."""
         return read_bundle(bundle, cls, verify=verify)
 
     def __len__(self) -> int:
@@ -144,11 +147,23 @@ class PairTable:
 
     # ---- answers
 
-    def rows_of(self, code: int, level: int = GUESS) -> Places:
-        """The rows of `answers` of an item whose grade is `level` or better, best first."""
-        rows = slice(self._start[code], self._start[code + 1])
-        grade = self.pairs.columns["grade"][self.answers["pair"][rows]]
-        return self._start[code] + np.flatnonzero(grade <= level)
+    def rows_of(
+        self, code: int | None = None, level: int = GUESS, same_category: str = "last"
+    ) -> Places:
+        """The rows of `answers` of an item (None: of all) of grade `level` or better, in order."""
+        first = 0 if code is None else self._start[code]
+        rows = slice(first, None if code is None else self._start[code + 1])
+        pair, columns = self.answers["pair"][rows], self.pairs.columns
+        kept = columns["grade"][pair] <= level
+        if same_category == "exclude":
+            kept &= columns["same_category"][pair] == 0
+        places = np.flatnonzero(kept)
+        if same_category == "mix":
+            weaker = columns["grade"][pair[places]] > LIKELY
+            low = np.where(weaker, 0, columns["lift_low"][pair[places]])
+            query = self.answers["query"][rows][places]
+            places = places[np.lexsort((-low, weaker, query))]
+        return first + places
 
     def items_of(self, code: int, level: int = LIKELY) -> Codes:
         """The items of these answers."""
@@ -156,9 +171,9 @@ class PairTable:
         return items
 
     def guesses(self, code: int, allowed: npt.NDArray[np.bool_], k: int) -> tuple[Codes, Numbers]:
-        """What the model names of `allowed` (items,): the best `k` items and their scores.
+        """The best `k` items of `allowed` (items,) by the model, and their scores.
 
-        None that strata explain with the item.
+        Items that strata explain with `code` are left out.
         """
         may = allowed.copy()
         may[self.explained_with(code)] = False
@@ -172,7 +187,7 @@ class PairTable:
         return items[top], scores[top]
 
     def explained_with(self, *codes: int) -> Codes:
-        """The items that look certain with each of `codes` over all baskets, but not within strata."""
+        """The items that look certain with each of `codes` overall, but not within strata."""
         inside = np.zeros(len(self), dtype=np.bool_)
         inside[list(codes)] = True
         one, other = (side[self.pairs.explained] for side in (self.pairs.one, self.pairs.other))
@@ -207,14 +222,14 @@ class PairTable:
     def evidence_columns(
         self, queries: Codes, items: Codes, pairs: npt.ArrayLike | None = None
     ) -> dict[str, Numbers]:
-        """The fields of `Evidence` of aligned pairs as columns, and `grade`, a number into `grades`."""
+        """The fields of `Evidence` of aligned pairs as columns; `grade`: a number into `grades`."""
         found = self.pairs.of_pairs(queries, items, pairs)
         found["query_count"] = self.item_count[queries]
         found["item_count"] = self.item_count[items]
         return found
 
     def coverage(self) -> dict[str, dict[str, float]]:
-        """For each grade the share of the bought items, and of their sales, whose best answer has it.
+        """Grade -> share of the bought items, and of their sales, whose best answer has it.
 
         `none`: items without an answer. Categories and rules belong to a service: 0 here.
         """
@@ -258,13 +273,13 @@ def _about(folder: Path, manifest: Manifest) -> dict[str, Any]:
     check_entries(about["evidence"], ABOUT_EVIDENCE, folder / NAME)
     if not all(isinstance(name, str) for name in about["evidence"]["strata"]):
         raise damaged(folder / NAME, "`strata` must be a list of names")
-    if about.get("same_category", "last") not in SAME_CATEGORY:
-        raise damaged(folder / NAME, "`same_category` must be one of last, exclude, mix")
+    if about["same_category"] not in SAME_CATEGORY:
+        raise damaged(folder / NAME, f"`same_category` must be one of {', '.join(SAME_CATEGORY)}")
     return dict(about)
 
 
 def category_of(catalog: Catalog, parameters: Mapping[str, Any]) -> Codes:
-    """The category of each item at the level at which a model tells items apart; negative: unknown."""
+    """The category of each item at the level of a model's parameters; negative: unknown."""
     level = parameters.get("category_level", DEEPEST)
     return CountOptions(category_level=level).category_of(catalog)
 
@@ -305,7 +320,7 @@ def _check_evident(file: Path, columns: dict[str, Numbers]) -> None:
     """Refuse a pair with evidence whose numbers are not known: sentences and orders need them."""
     evident = (columns["grade"] <= LIKELY) | (columns["grade"] >= EXPLAINED)
     for name in ("lift", "lift_low", "lift_high", "overall_lift", "beyond", "q"):
-        if name not in columns or not np.isfinite(columns[name][evident]).all():
+        if not np.isfinite(columns[name][evident]).all():
             raise damaged(file, f"column {name!r} must hold a number for each pair with evidence")
 
 

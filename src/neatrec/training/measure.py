@@ -25,21 +25,20 @@ class Measured(Generic[Result]):
     seconds: float
     peak_mb: float
     """The largest resident memory of the whole process during the call."""
-    private_mb: float
-    """The same without mapped files, which the system drops when it needs memory, and shared memory; on Linux only."""
 
 
 def measured(work: Callable[[], Result]) -> Measured[Result]:
     """The result of `work()` with its wall time and peak memory.
 
-    Memory is sampled fifty times per second on Linux; elsewhere it is the largest since the process started.
+    Memory is sampled fifty times per second on Linux; elsewhere it is the largest since the
+    process started.
     """
-    peak = _memory_mb()
+    peak = [_resident_mb()]
     done = threading.Event()
 
     def watch() -> None:
         while not done.wait(EVERY_SECONDS):
-            peak[:] = map(max, peak, _memory_mb())
+            peak.append(max(peak.pop(), _resident_mb()))
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -50,22 +49,12 @@ def measured(work: Callable[[], Result]) -> Measured[Result]:
         seconds = time.perf_counter() - start
         done.set()
         watcher.join()
-    return Measured(result, seconds, *map(max, peak, _memory_mb()))
+    return Measured(result, seconds, max(*peak, _resident_mb()))
 
 
-def _memory_mb() -> list[float]:
-    """Of this process: resident, and private."""
-    if not STATM.exists():
-        return [peak_mb()] * 2
-    resident, shared = (
-        int(pages) * resource.getpagesize() / 2**20 for pages in STATM.read_text().split()[1:3]
-    )
-    return [resident, resident - shared]
-
-
-def peak_mb() -> float:
-    """The largest resident memory of this process so far."""
+def _resident_mb() -> float:
+    if STATM.exists():
+        return int(STATM.read_text().split()[1]) * resource.getpagesize() / 2**20
     # kilobytes, but bytes on macOS
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
-        2**20 if sys.platform == "darwin" else 2**10
-    )
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit

@@ -8,59 +8,55 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from neatrec.bundle import BundleLock, Manifest, read_manifest
+from neatrec.bundle import BundleLock, read_manifest
 from neatrec.bundle.store import parameters_of
 from neatrec.cooccurrence.count_book import CountBook
 from neatrec.cooccurrence.engine import MEMORY, Engine
 from neatrec.cooccurrence.strata import SIZE, parse_strata, usable_strata
 from neatrec.data.baskets import Baskets
-from neatrec.errors import ParameterError, must_be, must_be_one_of
+from neatrec.errors import ParameterError, must_be_one_of, require_whole
 from neatrec.models import make_model
 from neatrec.models.base import Model
+from neatrec.models.parameters import parse_settings
 from neatrec.models.run import Progress, Run
 from neatrec.serving import PairTable, save_indexed
 from neatrec.serving.build import K
 from neatrec.serving.table import NOTE, SAME_CATEGORY
 from neatrec.text import printable
-from neatrec.training.measure import Measured, measured
+from neatrec.training.measure import measured
 
 log = logging.getLogger(__name__)
 
 DEFAULT_MODEL = "odds"
-"""The best by the paper's labels and on the simulator; docs/explanation/evaluation.md says when to choose another."""
+"""docs/explanation/evaluation.md compares it with the others."""
 
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """Which model with which parameters."""
+    """A model and its parameters."""
 
     model: str | None = None
-    """A name, or name@preset."""
+    """A name, or name@preset; None: the default."""
     settings: tuple[str, ...] = ()
     """KEY=VALUE texts, which win over `parameters`."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def updated(self, other: ModelChoice) -> ModelChoice:
-        """This choice, overridden by what `other` sets."""
-        return replace(
-            self,
-            model=other.model or self.model,
-            settings=other.settings,
-        )
+        """The choice, overridden by what `other` sets."""
+        return replace(self, model=other.model or self.model, settings=other.settings)
 
     def make(self) -> Model:
-        from neatrec.models.parameters import parse_settings
-
+        """The model, not yet fitted."""
         if self.model is None:
             log.debug("using model %s, the default; --model chooses another", DEFAULT_MODEL)
-        chosen = {**self.parameters, **dict(parse_settings(self.settings))}
         name, _, preset = (self.model or DEFAULT_MODEL).partition("@")
-        return make_model(name, chosen, preset=preset or None)
+        settings = {**self.parameters, **dict(parse_settings(self.settings))}
+        return make_model(name, settings, preset=preset or None)
 
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """How to train, apart from which model: the options of `neatrec train`."""
+    """The options of `neatrec train`, apart from the model."""
 
     device: str = "auto"
     threads: int | None = None
@@ -68,7 +64,8 @@ class TrainOptions:
     reproducible: bool = False
     keep_users: bool = False
     strata: Sequence[str] | None = None
-    """Within what evidence is measured, and what must not make a pair come first: basket_size, month, any attribute.
+    """Columns within which evidence is measured: basket_size, month, any attribute.
+
     None: basket size, month and store, as far as the baskets have them; (): none."""
     k: int | None = None
     """Answers kept per item in the serving table; None: the default."""
@@ -79,15 +76,14 @@ class TrainOptions:
     progress: Callable[[Progress], None] | None = None
 
     def __post_init__(self) -> None:
-        if self.k is not None and self.k < 1:
-            raise must_be("k", "at least 1", self.k)
+        require_whole("k", self.k, or_none=True)
         if self.same_category not in SAME_CATEGORY:
             raise must_be_one_of("same_category", SAME_CATEGORY, self.same_category)
         object.__setattr__(self, "strata", parse_strata(self.strata))
 
     @property
     def run(self) -> Run:
-        """How to fit."""
+        """The options of the fit."""
         return Run(
             rng=self.seed,
             device=self.device,
@@ -96,6 +92,11 @@ class TrainOptions:
             progress=self.progress,
         )
 
+    @property
+    def answers(self) -> int:
+        """Answers kept per item."""
+        return K if self.k is None else self.k
+
 
 def train_bundle(
     read: Callable[[], Baskets],
@@ -103,7 +104,7 @@ def train_bundle(
     choice: ModelChoice,
     options: TrainOptions | None = None,
 ) -> dict[str, Any]:
-    """Train the chosen model, write the bundle `out` and return a report; an older bundle stays until then.
+    """Train a model, write the bundle `out`, and return a report; an older bundle stays until then.
 
     The options are checked and the bundle is locked before the baskets are read.
     """
@@ -116,77 +117,20 @@ def train_bundle(
         strata = usable_strata(baskets, options.strata)
         model.parameters = ranked_within(model.parameters, strata)
         cost = measured(lambda: model.fit(baskets, replace(options.run, book=book)))
-        manifest = _save(model, out, book, replace(options, strata=strata))
-    log.debug("wrote bundle %s, counted %s", printable(out), ", ".join(book.passes))
-    return _report(model, out, manifest, cost)
-
-
-def _report(model: Model, out: Path, manifest: Manifest, cost: Measured[Model]) -> dict[str, Any]:
-    learned = model.fit_info()
-    table = PairTable.open(out, verify=False)
-    return {
-        "bundle": str(out),
-        "model": model.name,
-        "kind": model.kind,
-        "train_seconds": cost.seconds,
-        "peak_mb": round(cost.peak_mb, 1),
-        "seed": manifest.seed,
-        "data_hash": manifest.data_hash,
-        "content_hash": manifest.content_hash,
-        "pairs": len(table.pairs.evident),
-        "same_category": table.pairs.same_category_share,
-        "coverage": table.coverage(),
-        **({"goal": model.parameters.goal} if hasattr(model.parameters, "goal") else {}),
-        **({"learned": learned} if "strong" in learned else {}),
-    }
-
-
-def trained_otherwise(
-    bundle: Path, baskets: Baskets, choice: ModelChoice, options: TrainOptions
-) -> str | None:
-    """What about a bundle is not as these choices make it: "--model neat", for one; None: nothing.
-
-    Which baskets it was trained on does not matter, but the strata of other baskets are not compared.
-    """
-    manifest = read_manifest(bundle)
-    strata = usable_strata(baskets, options.strata)
-    model, table = choice.make(), manifest.notes.get(NOTE)
-    chosen, found = (
-        ranked_within(model.parameters, strata).to_dict(),
-        parameters_of(manifest, bundle).to_dict(),
-    )
-    facts: dict[str, tuple[Any, Any]] = {
-        "--model": (manifest.model, model.name),
-        "--seed": (manifest.seed, options.seed),
-        "--keep-users": (manifest.keeps_users, options.keep_users),
-    }
-    if table is not None:
-        facts["-k"] = table["k"], K if options.k is None else options.k
-        placed = table.get("same_category", SAME_CATEGORY[0])
-        facts["--same-category"] = placed, options.same_category
-        facts["--strata"] = (
-            ",".join(table["evidence"].get("strata", ())) or "none",
-            ",".join(strata) or "none",
+        save_indexed(
+            model,
+            out,
+            baskets,
+            book=book,
+            k=options.answers,
+            strata=strata,
+            same_category=options.same_category,
+            seed=options.seed,
+            keep_users=options.keep_users and _has_users(model),
         )
-    if manifest.data_hash != baskets.hash:
-        facts.pop("--strata", None)
-        chosen.pop("strata", None)
-    if manifest.model == model.name:
-        facts |= {f"--set {name}": (found.get(name), value) for name, value in chosen.items()}
-    return next(
-        (f"{name} {printable(was)}" for name, (was, now) in facts.items() if was != now), None
-    )
-
-
-def ranked_within(parameters: Any, strata: Sequence[str]) -> Any:
-    """The parameters of a model that compares counts with expected ones: within month and store, unless it has its own.
-
-    The basket size is left to the evidence: taken off the counts, it made rankings of held-out baskets worse.
-    """
-    names = [name for name in strata if name != SIZE]
-    if names and getattr(parameters, "strata", "") is None:
-        return replace(parameters, strata=",".join(names))
-    return parameters
+    log.debug("wrote bundle %s, counted %s", printable(out), ", ".join(book.passes))
+    costs = {"train_seconds": cost.seconds, "peak_mb": round(cost.peak_mb, 1)}
+    return {"bundle": str(out), **costs, **_report(model, PairTable.open(out, verify=False))}
 
 
 def _check(model: Model, options: TrainOptions) -> None:
@@ -200,18 +144,66 @@ def _check(model: Model, options: TrainOptions) -> None:
         )
 
 
-def _save(model: Model, out: Path, book: CountBook, options: TrainOptions) -> Manifest:
-    keep_users = options.keep_users and model.user_ids is not None
-    if options.keep_users and not keep_users:
+def _has_users(model: Model) -> bool:
+    if model.user_ids is None:
         log.warning("keeping no users: the baskets name none")
-    return save_indexed(
-        model,
-        out,
-        book.baskets,
-        book=book,
-        k=K if options.k is None else options.k,
-        same_category=options.same_category,
-        strata=options.strata,
-        seed=options.seed,
-        keep_users=keep_users,
-    )
+    return model.user_ids is not None
+
+
+def _report(model: Model, table: PairTable) -> dict[str, Any]:
+    learned, manifest = model.fit_info(), table.manifest
+    return {
+        "model": model.name,
+        "kind": model.kind,
+        "seed": manifest.seed,
+        "data_hash": manifest.data_hash,
+        "content_hash": manifest.content_hash,
+        "pairs": len(table.pairs.evident),
+        "same_category": table.pairs.same_category_share,
+        "coverage": table.coverage(),
+        **({"goal": model.parameters.goal} if hasattr(model.parameters, "goal") else {}),
+        **({"learned": learned} if "strong" in learned else {}),
+    }
+
+
+def ranked_within(parameters: Any, strata: Sequence[str]) -> Any:
+    """The parameters of a model that expects counts within strata, unless it has its own.
+
+    The basket size is left to the evidence: taken off the counts, it made rankings of held-out
+    baskets worse.
+    """
+    names = [name for name in strata if name != SIZE]
+    if names and getattr(parameters, "strata", "") is None:
+        return replace(parameters, strata=",".join(names))
+    return parameters
+
+
+def trained_otherwise(
+    bundle: Path, baskets: Baskets, choice: ModelChoice, options: TrainOptions
+) -> str | None:
+    """The first option of a bundle that differs, such as "--model neat"; None: there is none.
+
+    Baskets and, of other baskets, strata are not compared.
+    """
+    manifest = read_manifest(bundle)
+    strata = usable_strata(baskets, options.strata)
+    model, table = choice.make(), manifest.notes.get(NOTE)
+    wanted = ranked_within(model.parameters, strata).to_dict()
+    found = parameters_of(manifest, bundle).to_dict()
+    facts: dict[str, tuple[Any, Any]] = {
+        "--model": (manifest.model, model.name),
+        "--seed": (manifest.seed, options.seed),
+        "--keep-users": (manifest.keeps_users, options.keep_users),
+    }
+    if table is not None:
+        facts["-k"] = table["k"], options.answers
+        facts["--same-category"] = table["same_category"], options.same_category
+        before = table["evidence"].get("strata", ())
+        facts["--strata"] = ",".join(before) or "none", ",".join(strata) or "none"
+    if manifest.data_hash != baskets.hash:
+        facts.pop("--strata", None)
+        wanted.pop("strata", None)
+    if manifest.model == model.name:
+        facts |= {f"--set {name}": (found.get(name), value) for name, value in wanted.items()}
+    other = (f"{name} {printable(was)}" for name, (was, now) in facts.items() if was != now)
+    return next(other, None)
