@@ -72,10 +72,7 @@ def _rows(baskets: neatrec.Baskets) -> list[list[int]]:
             "has no column known to be the item; its columns are: order. "
             "Name it with item='COLUMN'",
         ),
-        (
-            iter([["tea"]]),
-            "cannot read list_iterator as a table of orders. Pass a path, a pandas",
-        ),
+        (iter([["tea"]]), "cannot read list_iterator as a table of orders. Pass a path, a pandas"),
         (np.zeros((2, 2)), "cannot read ndarray as a table of orders. Pass a path, a pandas"),
         (
             pandas.DataFrame({"a": [1], "b": [2]}),
@@ -169,10 +166,7 @@ def test_a_statistic_is_compared_with_the_others_and_names_are_no_formulas(tmp_p
 def test_pairs_are_listed_once_and_those_with_most_orders_beyond_chance_first(shop: Shop) -> None:
     found = shop.pairs().to_arrow()
     pairs = list(
-        map(
-            frozenset,
-            zip(found["item"].to_pylist(), found["other"].to_pylist(), strict=True),
-        )
+        map(frozenset, zip(found["item"].to_pylist(), found["other"].to_pylist(), strict=True))
     )
     beyond = found["beyond"].to_pylist()
     assert len(pairs) == len(set(pairs)) > 5

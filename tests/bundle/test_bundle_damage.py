@@ -75,8 +75,7 @@ def test_the_error_names_the_file_and_the_reason(bundle: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content",
-    [b"", b"null", b"[]", b"{}", b'{"format": 1}', b"\xff\xfe", b"[" * 100_000],
+    "content", [b"", b"null", b"[]", b"{}", b'{"format": 1}', b"\xff\xfe", b"[" * 100_000]
 )
 def test_a_file_that_is_no_manifest_is_refused(bundle: Path, content: bytes) -> None:
     (bundle / "manifest.json").write_bytes(content)

@@ -25,7 +25,6 @@ from neatrec.serving.evidence import (
     GRADES,
     LIKELY,
     PUBLIC,
-    STORED,
     Evidence,
     at_least,
     coincidence_words,
@@ -34,7 +33,6 @@ from neatrec.serving.evidence import (
     one_in,
     strata_words,
 )
-from neatrec.serving.table import pair_columns
 from neatrec.shop import fit
 from neatrec.simulator import supermarket
 from neatrec.statistics import LiftEstimate
@@ -286,17 +284,6 @@ def test_json_has_what_is_known_in_six_digits() -> None:
     assert PAIR.to_dict()["season"] is None
     assert ("Baskets that hold both", "37") in PAIR.facts()
     assert "Months of a seasonal pair" not in dict(PAIR.facts())
-
-
-@pytest.mark.parametrize("name", list(STORED))
-def test_a_column_out_of_its_bounds_is_no_column(name: str) -> None:
-    spec = pair_columns(10, 16)[name]
-    good = np.zeros(3, dtype=spec.kind)
-    assert spec.trouble(good) is None
-    assert spec.trouble(good.astype("f8")) == f"must be {spec.kind}, got float64"
-    if spec.low > -np.inf:
-        bad = np.array([0, -2, 0], dtype=spec.kind)
-        assert spec.trouble(bad) == f"must be from 0 to {spec.high:g}, got {bad[1]} in row 1"
 
 
 @pytest.mark.parametrize(

@@ -67,20 +67,6 @@ def test_a_row_of_answers_and_the_pair_itself_have_the_same_evidence(bundle: Pat
         table.evidence(0, 10_000)
 
 
-def test_the_evidence_of_many_pairs_is_that_of_each(bundle: Path, tmp_path: Path) -> None:
-    popco = make_model("popco").fit(dated_shop(), ONE)
-    save_indexed(popco, tmp_path / "dated", dated_shop(), seed=0, k=1)
-    graded = set()
-    for path in (bundle, tmp_path / "dated"):
-        table = PairTable.open(path)
-        queries, items = (part.ravel() for part in np.indices((len(table), len(table))))
-        together = table.evidence_of(queries, items)
-        for query, item, found in zip(queries, items, together, strict=True):
-            assert found.to_dict() == table.evidence(int(query), int(item)).to_dict()
-        graded |= {found.grade for found in together}
-    assert {"certain", "chance", "guess", "seasonal"} <= graded
-
-
 def test_coverage_is_the_share_of_items_and_of_sales(bundle: Path) -> None:
     table = PairTable.open(bundle)
     coverage = table.coverage()

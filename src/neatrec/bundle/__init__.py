@@ -2,12 +2,7 @@
 
 from neatrec.bundle.folder import BundleLock, is_bundle
 from neatrec.bundle.manifest import Manifest
-from neatrec.bundle.store import (
-    load_bundle,
-    read_bundle,
-    read_manifest,
-    save_bundle,
-)
+from neatrec.bundle.store import load_bundle, read_bundle, read_manifest, save_bundle
 
 __all__ = [
     "BundleLock",

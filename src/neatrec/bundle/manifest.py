@@ -134,21 +134,9 @@ def check_entries(entries: Any, kinds: Kinds, file: Path) -> None:
             raise damaged(file, f"it has no entry {name!r}")
         value = entries[name]
         if type(value) not in allowed or (type(value) is int and value < 0):
-            words = " or ".join(WORDS[kind] for kind in allowed)
-            raise damaged(
-                file, f"its entry {name!r} must be {words}, got {printable(repr(value), 60)}"
-            )
-
-
-WORDS: Mapping[type, str] = {
-    str: "text",
-    int: "a whole number of at least 0",
-    float: "a number",
-    bool: "true or false",
-    dict: "an object",
-    list: "a list",
-    type(None): "null",
-}
+            words = " or ".join(kind.__name__ for kind in allowed)
+            shown = printable(repr(value), 60)
+            raise damaged(file, f"its entry {name!r} must be of type {words}, got {shown}")
 
 
 def _is_inside(name: str) -> bool:

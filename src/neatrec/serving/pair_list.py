@@ -34,21 +34,13 @@ class PairSelection:
 
     def fits(self, one: npt.NDArray[Any], other: npt.NDArray[Any]) -> Members:
         """Whether each pair fits."""
-        good = np.ones(len(one), dtype=np.bool_)
-        left, right = self.left, self.right
-        if left is not None or right is not None:
-            every = np.ones(1, dtype=np.bool_)
-            here, there = (every if side is None else side for side in (left, right))
-            at = [[_at(side, codes) for side in (here, there)] for codes in (one, other)]
-            good &= (at[0][0] & at[1][1]) | (at[1][0] & at[0][1])
-        if self.either is not None:
-            good &= self.either[one] | self.either[other]
-        return good
+        left = _holds(self.left, one) & _holds(self.right, other)
+        right = _holds(self.left, other) & _holds(self.right, one)
+        return (left | right) & (_holds(self.either, one) | _holds(self.either, other))
 
 
-def _at(mask: Members, codes: npt.NDArray[Any]) -> Members:
-    """The values of a mask; one of a single value holds for all codes."""
-    return mask[codes] if len(mask) > 1 else np.broadcast_to(mask[0], len(codes))
+def _holds(mask: Members | None, codes: npt.NDArray[Any]) -> Members:
+    return np.ones(len(codes), dtype=np.bool_) if mask is None else mask[codes]
 
 
 @dataclass(frozen=True)

@@ -99,10 +99,7 @@ class TrainOptions:
 
 
 def train_bundle(
-    read: Callable[[], Baskets],
-    out: Path,
-    choice: ModelChoice,
-    options: TrainOptions | None = None,
+    read: Callable[[], Baskets], out: Path, choice: ModelChoice, options: TrainOptions | None = None
 ) -> dict[str, Any]:
     """Train a model, write the bundle `out`, and return a report; an older bundle stays until then.
 
