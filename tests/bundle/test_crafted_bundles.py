@@ -99,8 +99,8 @@ def paths_of(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
     """Where each value stands in JSON."""
     if path:
         yield path
-    parts = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, part in parts if isinstance(value, dict | list) else ():
+    entries = dict(enumerate(value)) if isinstance(value, list) else value
+    for key, part in entries.items() if isinstance(entries, dict) else ():
         yield from paths_of(part, (*path, key))
 
 
