@@ -37,7 +37,7 @@ R = TypeVar("R")
 
 def named(function: Callable[P, R]) -> Callable[P, R]:
     """The function, refusing a keyword that it does not have with the nearest that it has."""
-    known = list(signature(function).parameters)
+    known = [name for name in signature(function).parameters if name != "self"]
 
     @wraps(function)
     def call(*args: P.args, **keywords: P.kwargs) -> R:
