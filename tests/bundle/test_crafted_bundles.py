@@ -274,6 +274,7 @@ def test_columns_out_of_their_declared_bounds_are_not_published(
         ("shrunk-lift-tuned", "pair_start", "short", r"must have the shape \(items \+ 1\)"),
         ("neat", "vectors", "short", r"must have the shape \(items, dim\)"),
         ("neat", "item_count", "negative", "must be from 0 to inf, got -1"),
+        ("odds", "category", "highest", "must be from -1 to"),
     ],
 )
 def test_arrays_out_of_their_declared_bounds_are_refused(
