@@ -179,11 +179,11 @@ def test_an_error_inside_a_command_has_its_exit_code(
     assert json.loads(done.stdout)["error"]["kind"] == kind
 
 
-def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
-    words = f"{sys.executable} -m neatrec labels {SMALL} --quiet | head -c 1 > /dev/null; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(
-        ["bash", "-c", words], cwd=tmp_path, capture_output=True, text=True, timeout=120
-    )
+@pytest.mark.parametrize("arguments", [f"labels {SMALL} --quiet", "--help"])
+def test_a_reader_that_leaves_early_is_no_error(arguments: str, tmp_path: Path) -> None:
+    command = f"{sys.executable} -m neatrec {arguments} | head -c 1 > /dev/null"
+    words = ["bash", "-c", f"{command}; echo ${{PIPESTATUS[0]}}"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.stdout.strip() == "0"
     assert "error" not in done.stderr.lower()
 

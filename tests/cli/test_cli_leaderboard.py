@@ -138,8 +138,10 @@ def test_other_commands_suggest_smaller_baskets_too(neatrec, tmp_path: Path, com
 def test_a_mistake_is_a_sentence_with_a_next_step(
     neatrec, arguments: list[str], sentence: str, hint: str | None
 ) -> None:
-    error = neatrec("leaderboard", MARKET, "--json", *arguments).error()
+    done = neatrec("leaderboard", MARKET, "--json", *arguments)
+    error = done.error()
     assert sentence in error["message"]
+    assert "read " not in done.stderr  # before any work
     if hint:
         assert hint in error["hint"]
 

@@ -19,7 +19,7 @@ from neatrec.cli.options import (
     require_device,
 )
 from neatrec.cli.output import OutputOptions, print_table, write_table
-from neatrec.errors import must_be
+from neatrec.errors import must_be, must_be_one_of
 from neatrec.text import printable
 
 if TYPE_CHECKING:
@@ -72,12 +72,27 @@ class LeaderboardArguments:
 
     def named_models(self, default: Sequence[str] | None = None) -> Sequence[str] | None:
         """The names that were given, else the default; None for all models."""
+        from neatrec.leaderboard.model_specs import external_class
+        from neatrec.models import make_model
+
         names = [name.strip() for entry in self.models or () for name in entry.split(",")]
         named = [name for name in names if name]
-        return None if named == ["all"] else named or default
+        if named == ["all"]:
+            return None
+        for name in named:  # a mistake is named before anything is read
+            if ":" in name:
+                external_class(name)
+            else:
+                base, _, preset = name.partition("@")
+                make_model(base, preset=preset or None)
+        return named or default
 
     def split_options(self) -> dict[str, Any]:
         """The options of the split; an option of another split is an error."""
+        from neatrec.data.splits import METHODS
+
+        if self.split not in METHODS:
+            raise must_be_one_of("split", METHODS, self.split)
         if self.split_cut is not None and self.split != "time":
             raise must_be("--split-cut", "used with --split time", self.split)
         if self.split_seed and self.split != "random":
@@ -88,8 +103,10 @@ class LeaderboardArguments:
 
     def options(self) -> LeaderboardOptions:
         """The options of the comparison; a GPU that is not there is refused."""
+        from neatrec.labels import LabelOptions
         from neatrec.leaderboard.run import LEVELS, LeaderboardOptions
 
+        LabelOptions(protocol=self.protocol)  # refuses an unknown protocol before anything is read
         require_device(self.device)
         return LeaderboardOptions(
             protocol=self.protocol,
@@ -118,10 +135,10 @@ def leaderboard(
 
     out = output_file(out, (".parquet", ".csv"), source.source)
     options, split_options = comparison.options(), comparison.split_options()
+    models = comparison.named_models()
     baskets = source.read(attributes=parse_strata(comparison.strata)[1]).baskets
     parts = split_baskets(baskets, comparison.split, **split_options)
     method = {"method": parts.method, **parts.options}
-    models = comparison.named_models()
     result = run_leaderboard(parts.train, parts.test, models, options, split=method)
     if out is not None:
         write_table(result.to_arrow(), out)
@@ -141,10 +158,11 @@ def report(
 
     refuse_foreign(out)
     options, split_options = comparison.options(), comparison.split_options()
+    models = comparison.named_models(MODELS)
     result = make_report(
         source.read(attributes=parse_strata(comparison.strata)[1]).baskets,
         out,
-        comparison.named_models(MODELS),
+        models,
         options,
         split=comparison.split,
         split_options=split_options,

@@ -112,6 +112,10 @@ def exit_code_of(arguments: list[str]) -> int:
         return _report(as_json, 143, "Terminated", "stopped by SIGTERM")
     except BrokenPipeError:
         return 0
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # rich: the reader left early
+            return 0
+        raise
     except Exception as error:
         log.debug("traceback", exc_info=True)
         return _fault(error, as_json)

@@ -243,15 +243,9 @@ def print_table(title: str, columns: list[str], rows: list[list[Any]], *, note: 
     for texts in cells:
         table.add_row(*map(Text, texts))
     console = Console(highlight=False)
-    # rich would leave with exit code 1; a reader that has seen enough is no failure
-    console.on_broken_pipe = _stop  # type: ignore[method-assign]
     console.print(table)
     if note:
         console.print(Text(note))
-
-
-def _stop() -> None:
-    raise BrokenPipeError
 
 
 def print_text(text: str) -> None:
