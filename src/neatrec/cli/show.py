@@ -99,23 +99,25 @@ def _brief(value: Any) -> str:
 
 
 def gain_words(learned: Mapping[str, Any]) -> str:
-    """The pairs that a fit learned from and its gain, in one sentence.
+    """The pairs that a fit learned from and its gain over the statistics, in one sentence.
 
     >>> gain = {"pairs": 1200, "hit_rate": 0.5, "start_hit_rate": 0.4, "more": [0.05, 0.15]}
-    >>> print(gain_words({"strong": gain, "dependent": gain}))
-    Learned from 1,200 strong and 1,200 dependent pairs: 10.0 (5.0 to 15.0) and 10.0 (5.0 to 15.0) \
-points more of them among the first ten than by shrunk lift and G².
+    >>> none = {"pairs": 4, "hit_rate": 0.5, "start_hit_rate": 0.5, "more": [0.0, 0.0]}
+    >>> print(gain_words({"strong": gain, "dependent": none}))
+    Learned from 1,200 strong and 4 dependent pairs: among the first ten are 10.0 (5.0 to 15.0) \
+points more strong pairs than by shrunk lift, as many dependent pairs as by G².
     """
-    numbers, points = [], []
-    for name in ("strong", "dependent"):
+    gains = []
+    for name, statistic in (("strong", "shrunk lift"), ("dependent", "G²")):
         gain = learned[name]
-        more = gain["hit_rate"] - gain["start_hit_rate"], *gain["more"]
-        numbers.append(f"{gain['pairs']:,} {name}")
-        points.append("{:.1f} ({:.1f} to {:.1f})".format(*(100 * value for value in more)))
-    return (
-        f"Learned from {' and '.join(numbers)} pairs: {' and '.join(points)} points more of them "
-        "among the first ten than by shrunk lift and G²."
-    )
+        shares = (gain["hit_rate"] - gain["start_hit_rate"], *gain["more"])
+        if not any(shares):
+            gains.append(f"as many {name} pairs as by {statistic}")
+            continue
+        points, low, high = (f"{100 * share:.1f}" for share in shares)
+        gains.append(f"{points} ({low} to {high}) points more {name} pairs than by {statistic}")
+    pairs = f"{learned['strong']['pairs']:,} strong and {learned['dependent']['pairs']:,} dependent"
+    return f"Learned from {pairs} pairs: among the first ten are {', '.join(gains)}."
 
 
 def weight_words(gain: Mapping[str, Any]) -> str:
