@@ -251,23 +251,20 @@ def test_items_are_matched_by_id(tmp_path: Path) -> None:
     assert compare(new, old).items_gone == 1
 
 
-def test_a_place_that_is_no_store_is_refused(nights: list[Path], tmp_path: Path) -> None:
+def test_a_folder_that_is_no_store_is_refused(nights: list[Path], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(ParameterError, match="`store` must be a folder"):
-        publish(nights[0], tmp_path / "file")
-    with pytest.raises(ParameterError, match="which holds bundles; this is one"):
-        publish(nights[0], nights[1])
     (tmp_path / "odd").mkdir()
     (tmp_path / "odd" / "current").write_text("x")
-    with pytest.raises(BundleError, match="is not a link of a store"):
-        publish(nights[0], tmp_path / "odd")
-
-
-def test_a_live_version_that_is_gone_is_named(nights: list[Path], tmp_path: Path) -> None:
-    publish(nights[0], tmp_path / "store")
-    shutil.rmtree(BundleStore(tmp_path / "store").versions()[0].folder)
-    with pytest.raises(BundleError, match="links to a live version that is not there"):
-        publish(nights[1], tmp_path / "store")
+    publish(nights[0], tmp_path / "gone")
+    shutil.rmtree(BundleStore(tmp_path / "gone").versions()[0].folder)
+    for store, kind, message in (
+        (tmp_path / "file", ParameterError, "`store` must be a folder"),
+        (nights[1], ParameterError, "which holds bundles; this is one"),
+        (tmp_path / "odd", BundleError, "is not a link of a store"),
+        (tmp_path / "gone", BundleError, "links to a live version that is not there"),
+    ):
+        with pytest.raises(kind, match=message):
+            publish(nights[0], store)
 
 
 def test_a_damaged_live_version_does_not_prevent_a_publish(

@@ -136,21 +136,6 @@ def test_the_default_are_the_answers_of_recommend(tmp_path: Path) -> None:
         assert found == wanted
 
 
-@pytest.mark.parametrize(
-    ("name", "choice", "message"),
-    [
-        ("t.csv", {"k": 0}, "`k` must be a whole number of at least 1, got 0"),
-        ("t.csv", {"min_evidence": "sure"}, "certain, likely"),
-        ("t.xlsx", {}, r"`out` must be .* a name that ends in .parquet, .csv, .jsonl,"),
-    ],
-)
-def test_a_choice_that_there_is_not_is_refused(
-    index, tmp_path: Path, name: str, choice, message: str
-) -> None:
-    with pytest.raises(ParameterError, match=message):
-        export_answers(index, ExportOptions(out=tmp_path / name, **choice))
-
-
 def test_an_unwritable_folder_is_reported_and_the_old_file_stays(
     index: PairTable, tmp_path, monkeypatch
 ) -> None:

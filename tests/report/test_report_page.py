@@ -87,17 +87,6 @@ def test_twenty_names_that_try_to_break_out_are_shown_as_text(html: str, outline
     assert "{{ 7 * 7 }}" in shown
 
 
-def test_ids_are_unique_and_what_refers_to_them_finds_them(outline: Outline) -> None:
-    ids = [attributes["id"] for _, attributes in outline.tags if "id" in attributes]
-    assert len(ids) == len(set(ids))
-    for _, attributes in outline.tags:
-        for name in ("aria-labelledby", "aria-describedby"):
-            if attributes.get(name):
-                assert attributes[name] in ids
-        if (attributes.get("href") or "").startswith("#"):
-            assert (attributes["href"] or "")[1:] in ids
-
-
 def test_tables_have_captions_headers_with_scope_and_scroll_by_keyboard(outline: Outline) -> None:
     tables = len(outline.all("table"))
     assert tables > 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from neatrec.cli.options import (
     THREADS,
     EngineArguments,
     SourceArguments,
+    option,
     output_file,
     parse_strata,
 )
@@ -21,75 +23,84 @@ from neatrec.cli.output import OutputOptions, percent, print_table, write_table
 from neatrec.text import printable
 
 if TYPE_CHECKING:
+    from neatrec.labels import LabelOptions
     from neatrec.labels.make import LabelRun
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LabelArguments:
+    """How labels are made: `LabelOptions` by name."""
+
+    protocol: str = option("calibrated", metavar="calibrated|paper", help="Protocol of the labels.")
+    level: list[float] | None = option(
+        None, help="Level (paper: p, calibrated: q); repeatable. Default: 0.05 0.01 0.001."
+    )
+    expected: str = option(
+        "quasi",
+        metavar="quasi|product",
+        help="Expected count by chance (calibrated): quasi-independence, or product of margins.",
+    )
+    strata: list[str] | None = option(
+        None, metavar="A,B|none", help=f"{STRATA_HELP} Calibrated protocol only."
+    )
+    min_basket: int = option(5, help="Smallest basket that counts.", min=2)
+    category_level: str = option(
+        "deepest", help="Category level whose pairs are left out; none keeps them."
+    )
+    per_customer: bool | None = option(
+        None,
+        "--per-customer/--per-basket",
+        help="Unit that counts once. Default: the customer where known (calibrated).",
+        show_default=False,
+    )
+    max_basket_pairs: int = option(
+        200_000_000, help="Largest number of pairs in a basket.", min=1, rich_help_panel="Counting"
+    )
+
+    def options(self) -> LabelOptions:
+        """The options of the labels."""
+        from neatrec.labels import LabelOptions
+
+        return LabelOptions(
+            protocol=self.protocol,
+            levels=tuple(self.level or LabelOptions.levels),
+            expected=self.expected,
+            strata=parse_strata(self.strata)[0],
+            min_basket=self.min_basket,
+            category_level=None if self.category_level == "none" else self.category_level,
+            once_per_customer=self.per_customer,
+            max_basket_pairs=self.max_basket_pairs,
+        )
 
 
 def labels(
     source: SourceArguments,
     engine: EngineArguments,
     output: OutputOptions,
+    making: LabelArguments,
     *,
-    protocol: str = typer.Option(
-        "calibrated", metavar="calibrated|paper", help="Protocol of the labels."
-    ),
-    level: list[float] | None = typer.Option(
-        None, help="Level (paper: p, calibrated: q); repeatable. Default: 0.05 0.01 0.001."
-    ),
-    expected: str = typer.Option(
-        "quasi",
-        metavar="quasi|product",
-        help="Expected count by chance (calibrated): quasi-independence, or product of margins.",
-    ),
-    strata: list[str] | None = typer.Option(
-        None, metavar="A,B|none", help=f"{STRATA_HELP} Calibrated protocol only."
-    ),
     null_rounds: int = typer.Option(
         0, metavar="N", help="Number of shuffles that count labels by chance.", min=0
     ),
     null_within: str = typer.Option(
         "none", metavar="none|size|size+position", help="Facts of a basket that a shuffle keeps."
     ),
-    min_basket: int = typer.Option(5, help="Smallest basket that counts.", min=2),
-    category_level: str = typer.Option(
-        "deepest", help="Category level whose pairs are left out; none keeps them."
-    ),
-    per_customer: bool | None = typer.Option(
-        None,
-        "--per-customer/--per-basket",
-        help="Whether a pair counts once per customer. Default: calibrated, where customers are "
-        "known.",
-        show_default=False,
-    ),
     out: Path | None = typer.Option(None, metavar="F.parquet|F.csv", help="File for the labels."),
     seed: int = typer.Option(0, help="Seed of the shuffles.", min=0),
     threads: int | None = typer.Option(None, rich_help_panel="Counting", **THREADS),
-    max_basket_pairs: int = typer.Option(
-        200_000_000, help="Largest number of pairs in a basket.", min=1, rich_help_panel="Counting"
-    ),
 ) -> None:
     """Make evaluation labels: the pairs that go together by a protocol, with their certainty."""
-    from neatrec.labels import LabelOptions
     from neatrec.labels.make import run_labels
     from neatrec.labels.null import check_within
 
     out = output_file(out, (".parquet", ".csv"), source.source)
-    named, columns = parse_strata(strata)
-    options = LabelOptions(
-        protocol=protocol,
-        levels=tuple(level or LabelOptions.levels),
-        expected=expected,
-        strata=named,
-        min_basket=min_basket,
-        category_level=None if category_level == "none" else category_level,
-        once_per_customer=per_customer,
-        max_basket_pairs=max_basket_pairs,
-    )
+    options = making.options()
     check_within(null_within)
     selected = engine.start(threads)
     run = run_labels(
-        source.read(attributes=columns).baskets,
+        source.read(attributes=parse_strata(making.strata)[1]).baskets,
         options,
         null_rounds=null_rounds,
         null_within=null_within,
