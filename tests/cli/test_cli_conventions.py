@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -177,6 +178,18 @@ def test_an_error_inside_a_command_has_its_exit_code(
     assert (done.returncode, words in done.stderr) == (code, True), done.stderr
     kind = "Interrupted" if code == 130 else type(error).__name__
     assert json.loads(done.stdout)["error"]["kind"] == kind
+
+
+def test_an_interrupt_that_a_library_renames_is_an_interrupt(monkeypatch, neatrec) -> None:
+    """DuckDB ends a query on Ctrl-C with an error of its own."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise RuntimeError("Query interrupted")
+
+    monkeypatch.setattr("neatrec.check.run.check_baskets", interrupted)
+    monkeypatch.setattr("neatrec.cli.main._signals", [signal.SIGINT])
+    done = neatrec("check", SMALL)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (130, "stopped by the user")
 
 
 @pytest.mark.parametrize("arguments", [f"labels {SMALL} --quiet", "--help"])

@@ -74,7 +74,9 @@ def version_option(
 
 def run(arguments: list[str] | None = None) -> NoReturn:
     """The entry point: runs one command and leaves with its exit code."""
-    signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(signal.SIGTERM, _stop)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _stop)
     code = exit_code_of(sys.argv[1:] if arguments is None else arguments)
     try:
         sys.stdout.flush()
@@ -84,11 +86,17 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     sys.exit(code)
 
 
-def _terminate(number: int, frame: Any) -> NoReturn:
-    raise TerminatedError
+def _stop(number: int, frame: Any) -> NoReturn:
+    _signals.append(number)
+    raise KeyboardInterrupt if number == signal.SIGINT else TerminatedError
 
 
-INTERRUPTED = ("Interrupted", "stopped by the user")
+_signals: list[int] = []
+"""The signals that arrived: a library may turn our exception into one of its own."""
+STOPPED = {
+    signal.SIGINT: (130, "Interrupted", "stopped by the user"),
+    signal.SIGTERM: (143, "Terminated", "stopped by SIGTERM"),
+}
 
 
 def exit_code_of(arguments: list[str]) -> int:
@@ -97,7 +105,7 @@ def exit_code_of(arguments: list[str]) -> int:
     try:
         code = app(arguments, prog_name="neatrec", standalone_mode=False) or 0
         # typer turns Ctrl-C into this code
-        return _report(as_json, code, *INTERRUPTED) if code == 130 else code
+        return _report(as_json, *STOPPED[signal.SIGINT]) if code == 130 else code
     except NeatrecError as error:
         return _report(as_json, error.exit_code, **error.to_dict()["error"], before="error: ")
     except _UsageError as error:
@@ -107,9 +115,9 @@ def exit_code_of(arguments: list[str]) -> int:
         if isinstance(error.__cause__, EOFError):
             log.debug("traceback", exc_info=True)
             return _fault(error.__cause__, as_json)
-        return _report(as_json, 130, *INTERRUPTED)
+        return _report(as_json, *STOPPED[signal.SIGINT])
     except TerminatedError:
-        return _report(as_json, 143, "Terminated", "stopped by SIGTERM")
+        return _report(as_json, *STOPPED[signal.SIGTERM])
     except BrokenPipeError:
         return 0
     except SystemExit as error:
@@ -118,6 +126,8 @@ def exit_code_of(arguments: list[str]) -> int:
         raise
     except Exception as error:
         log.debug("traceback", exc_info=True)
+        if _signals:
+            return _report(as_json, *STOPPED[signal.Signals(_signals[0])])
         return _fault(error, as_json)
     finally:
         close_bar()
