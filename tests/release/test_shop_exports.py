@@ -194,7 +194,7 @@ ADDRESS = "`out` must be an address such as"
             "`products` must be left out, except for sho",
         ),
         ({"target": "csv", "table": "t"}, "`table` must be left out, except for postgres, redis"),
-        ({"target": "postgres"}, f"{ADDRESS} postgresql://user@host for --for postgres, got None"),
+        ({"target": "postgres"}, f"{ADDRESS} postgresql://host for --for postgres, got None"),
         ({"target": "redis", "out": "postgresql://host"}, f"{ADDRESS} redis://"),
         ({"target": "csv", "out": "redis://host"}, "`out` must be a file for --for csv"),
         ({"target": "csv", "out": "redis://:secret@host"}, r"got 'redis://\.\.\.'"),

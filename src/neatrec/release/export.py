@@ -132,7 +132,7 @@ def _checked_out(target: str, options: ExportOptions) -> str:
     scheme, address, _ = str(options.out).partition("://")
     if target in DATABASES and not (address and SERVERS.get(scheme) == target):
         example = next(name for name, server in SERVERS.items() if server == target)
-        wanted = f"an address such as {example}://user@host for --for {target}"
+        wanted = f"an address such as {example}://host for --for {target}"
         raise must_be("out", wanted, _shown(options.out))
     if address and target not in DATABASES:
         raise must_be("out", f"a file for --for {target}", _shown(options.out))
