@@ -1,7 +1,6 @@
 """Ranking with ties, carts on one scale, and what an answer shows."""
 
 import json
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -12,8 +11,8 @@ from hypothesis.extra import numpy as hnp
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
-from neatrec.models import Model, base, make_model
-from neatrec.models.recommendations import Ranking, best, median, score_cart
+from neatrec.models import Model, make_model, ranking
+from neatrec.models.ranking import Ranking, best, mean_of_scaled
 
 few_values = hnp.arrays(
     np.float64, st.integers(1, 40), elements=st.sampled_from([-1.0, 0.0, 0.5, 2.0, 7.0])
@@ -24,70 +23,6 @@ few_values = hnp.arrays(
 def test_best_is_a_full_sort_with_ties_to_the_smaller_position(scores: np.ndarray, k: int) -> None:
     plain = sorted(range(len(scores)), key=lambda i: (-scores[i], i))[:k]
     assert best(scores, k).tolist() == plain
-
-
-class TopItems(NamedTuple):
-    codes: np.ndarray
-    scores: np.ndarray
-    parts: np.ndarray
-
-
-def best_for_cart(rows: np.ndarray, candidates: np.ndarray, min_score: float, k: int) -> TopItems:
-    """The `k` best of `candidates` for a cart whose items have the scores `rows` (queries, items)."""
-    scored = score_cart(lambda codes: rows.take(codes, axis=1), len(rows), candidates, min_score)
-    top = best(scored.total, k)
-    codes = scored.codes[top]
-    return TopItems(codes, scored.total[top], scored.parts(codes))
-
-
-def scales(rows: np.ndarray) -> np.ndarray:
-    """The contribution of each query of a cart to each item's score, shape (queries, items)."""
-    top = best_for_cart(rows, np.arange(rows.shape[1], dtype=np.int32), -np.inf, rows.shape[1])
-    return top.parts[np.argsort(top.codes)].T
-
-
-@given(
-    hnp.arrays(
-        np.float64,
-        st.tuples(st.integers(2, 4), st.integers(1, 12)),
-        elements=st.integers(-9, 9).map(float),
-    )
-)
-def test_a_cart_item_contributes_zero_for_its_median_and_one_for_its_best(
-    parts: np.ndarray,
-) -> None:
-    for row, scaled in zip(parts, scales(parts), strict=True):
-        if row.max() > np.median(row):
-            assert scaled.max() == 1.0
-            assert abs(np.median(scaled)) < 1e-12
-            assert (np.argsort(row, kind="stable") == np.argsort(scaled, kind="stable")).all()
-        else:
-            assert (scaled == 0).all()
-
-
-@given(
-    st.integers(1, 5_000),
-    st.sampled_from([np.float32, np.float64]),
-    st.sampled_from(["spread", "few values", "sorted", "mostly zero", "infinite"]),
-    st.integers(0, 2**32 - 1),
-)
-def test_the_fast_median_is_the_median(size: int, dtype: type, shape: str, seed: int) -> None:
-    values = values_of(shape, size, dtype, seed)
-    assert median(values) == np.median(values.astype(np.float64))
-
-
-def values_of(shape: str, size: int, dtype: type, seed: int) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    values = rng.normal(size=size).astype(dtype)
-    if shape == "few values":
-        values = rng.integers(0, 3, size).astype(dtype)
-    elif shape == "sorted":
-        values = np.sort(values)
-    elif shape == "mostly zero":
-        values[rng.random(size) < 0.8] = 0
-    elif shape == "infinite":
-        values[rng.random(size) < 0.2] = -np.inf
-    return values
 
 
 @given(
@@ -111,10 +46,12 @@ def test_the_best_of_a_cart_are_those_of_a_plain_computation(
         scaled = parts
     total = scaled.sum(axis=0) / len(rows)
     order = sorted(range(len(chosen)), key=lambda c: (-total[c], c))[:k]
-    top = best_for_cart(rows, np.array(candidates, dtype=np.int32), min_score, k)
-    assert top.codes.tolist() == [chosen[c] for c in order]
-    assert top.scores.tolist() == [total[c] for c in order]
-    assert top.parts.tolist() == [scaled[:, c].tolist() for c in order]
+    scored = mean_of_scaled(rows, np.array(candidates, dtype=np.int32), min_score)
+    top = best(scored.total, k)
+    codes = scored.codes[top]
+    assert codes.tolist() == [chosen[c] for c in order]
+    assert scored.total[top].tolist() == [total[c] for c in order]
+    assert scored.parts(codes).tolist() == [scaled[:, c].tolist() for c in order]
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +72,7 @@ def test_many_carts_are_answered_as_one_by_one(
     trained: dict[str, Model], name: str, block: int, monkeypatch
 ) -> None:
     """Carts of one, of a repeated item, with an item never bought (40) and of nothing else (41)."""
-    monkeypatch.setattr(base, "BLOCK_SCORES", block)
+    monkeypatch.setattr(ranking, "BLOCK_SCORES", block)
     carts = [[3], [1, 2, 3], [7, 7, 9], [40, 5, 6], [41], [0, 10, 20, 30, 33]]
     together = trained[name].rank_carts([np.array(cart, dtype=np.int32) for cart in carts], k=4)
     assert [codes.tolist() for codes in together] == [
@@ -149,31 +86,6 @@ def test_many_carts_are_answered_as_one_by_one(
 def test_many_carts_want_a_whole_number_of_answers(trained: dict[str, Model], k: object) -> None:
     with pytest.raises(ParameterError, match="`k` must be a whole number of at least 1"):
         trained["pop"].rank_carts([np.array([1], dtype=np.int32)], k)
-
-
-def test_a_model_with_answers_of_its_own_gives_them_to_many_carts_too(
-    trained: dict[str, Model],
-) -> None:
-    popco = type(trained["popco"])
-
-    class Reversed(popco):
-        def rank(self, *asked: object, **options: object) -> Ranking:
-            answer = super().rank(*asked, **options)
-            return Ranking(
-                answer.catalog,
-                answer.cart,
-                answer.codes[::-1],
-                answer.scores,
-                answer.asked,
-                answer.parts,
-            )
-
-    model = Reversed.from_arrays(
-        trained["popco"].parameters, trained["popco"].catalog, trained["popco"].arrays()
-    )
-    cart = np.array([1, 2], dtype=np.int32)
-    items = [model.catalog.id(code) for code in cart]
-    assert model.rank_carts([cart])[0].tolist() == trained["popco"].rank(items).codes[::-1].tolist()
 
 
 @pytest.fixture

@@ -17,8 +17,7 @@ from neatrec.models import Run, make_model
 from neatrec.models.odds import fit
 from neatrec.models.odds.features import WORDS, CatalogFeatures, PairFeatures
 from neatrec.models.odds.fit import Outcome, Pairs, hits_by_query, learn, parts_of, regress
-from neatrec.models.odds.similarity import low_rank_vectors, similar_names
-from neatrec.models.odds.stand_ins import stand_ins
+from neatrec.models.odds.similarity import low_rank_vectors, similar_names, stand_ins
 from neatrec.simulator import supermarket
 
 COUNTING = CountOptions(directed=False)

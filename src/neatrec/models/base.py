@@ -1,11 +1,10 @@
-"""The interface of all models: fit on baskets, score pairs, rank items for an item or a cart, save arrays."""
+"""`Model`, the contract of all models: fit on baskets, score pairs of items, save arrays."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,18 +12,20 @@ import pyarrow as pa
 
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
-from neatrec.errors import BundleError, DivergedError, ParameterError, must_be, require_whole
+from neatrec.errors import BundleError, DivergedError, ParameterError, must_be
+from neatrec.models import ranking
 from neatrec.models.arrays import ArraySpec, check_arrays
 from neatrec.models.embeddings.kernels.gpu import cupy
-from neatrec.models.items import Item, find_items, in_categories, same_category_as
+from neatrec.models.items import Item
 from neatrec.models.parallel import thread_limit
 from neatrec.models.parameters import ModelParameters
-from neatrec.models.recommendations import CartScorer, CartScores, Ranking, best, score_cart
+from neatrec.models.ranking import CartScorer, Ranking
 from neatrec.models.run import Run
 from neatrec.text import printable
 
 Codes = npt.NDArray[np.int32]
 Scores = npt.NDArray[Any]  # float32 or float64
+T = TypeVar("T")
 
 
 class Model(ABC):
@@ -69,9 +70,7 @@ class Model(ABC):
 
     # ---- fitting
 
-    def get_params(
-        self, deep: bool = True
-    ) -> dict[str, Any]:  # `deep` is scikit-learn's, and changes nothing here
+    def get_params(self) -> dict[str, Any]:
         """The parameters by name."""
         return dict(self.parameters.to_dict())
 
@@ -107,11 +106,8 @@ class Model(ABC):
     @property
     def baskets_hash(self) -> str:
         """The hash of the baskets it was fitted on."""
-        if self._trained_on is None:
-            raise ParameterError(
-                f"this {self.name!r} model is not fitted", hint="Call fit(baskets) first."
-            )
-        return self._trained_on.hash if isinstance(self._trained_on, Baskets) else self._trained_on
+        known = self._trained_on
+        return self._fitted(known.hash if isinstance(known, Baskets) else known)
 
     def check_run(self, run: Run) -> None:
         """Refuse what a fit cannot honor, before any basket is read."""
@@ -133,7 +129,7 @@ class Model(ABC):
     @classmethod
     def has_user_arrays(cls) -> bool:
         """Whether it has arrays of users that a bundle may keep."""
-        return cls._user_arrays is not Model._user_arrays
+        return False
 
     def _require_lines(self, baskets: Baskets) -> None:
         if self.needs_users and baskets.users is None:
@@ -151,20 +147,19 @@ class Model(ABC):
     @property
     def catalog(self) -> Catalog:
         """The items it was fitted on."""
-        if self._catalog is None:
-            raise ParameterError(
-                f"this {self.name!r} model is not fitted", hint="Call fit(baskets) first."
-            )
-        return self._catalog
+        return self._fitted(self._catalog)
 
     @property
     def item_count(self) -> npt.NDArray[np.int64]:
         """Lines of each item in the training baskets, shape (items,)."""
-        if self._item_count is None:
+        return self._fitted(self._item_count)
+
+    def _fitted(self, value: T | None) -> T:
+        if value is None:
             raise ParameterError(
                 f"this {self.name!r} model is not fitted", hint="Call fit(baskets) first."
             )
-        return self._item_count
+        return value
 
     @property
     def category_level(self) -> str | None:
@@ -226,113 +221,35 @@ class Model(ABC):
         exclude: Item | Sequence[Item] = (),
         same_category: bool = False,
     ) -> Ranking:
-        """The best `k` items for an item or a whole cart; fewer where fewer score above `min_score`.
+        """The best `k` items for an item or a cart; fewer where fewer score above `min_score`.
 
-        This is the ranking alone, whatever the evidence; what a shop shows comes from `neatrec.recommend`.
+        This is the ranking alone, whatever the evidence; what a shop shows comes from
+        `neatrec.recommend`. Ties go to the smaller code. For one item the scores are the model's
+        own. For a cart they are those of `cart_ranking`; without one each item's scores are scaled,
+        0 for its median candidate and 1 for its best, and averaged, so that no item dominates
+        because its scores are large.
 
-        Items are ids or names. Items of the cart, items that share a category with one of them (unless
-        `same_category`) and items that no training basket holds are never recommended. `category` keeps only those of a
-        category (its name, or its path as "produce / fresh fruits") or of any of several. Ties go to the smaller code.
-        For one item the scores are the model's own. For a cart they are those of `cart_ranking`; without one each
-        item's scores are scaled, 0 for its median candidate and 1 for its best, and averaged, so that no item
-        dominates because its scores are large.
+        Parameters
+        ----------
+        items
+            Ids or names. Items of the cart and items that no training basket holds never answer.
+        k
+            Number of answers.
+        category
+            Name of a category, or its path as "produce / fresh fruits", that answers must belong
+            to, or several.
+        exclude
+            Items that must not answer.
+        same_category
+            Whether items that share a category with one of the cart may answer.
         """
-        k = require_whole("k", k)
-        cart = np.unique(find_items(self.catalog, items))
-        if not len(cart):
-            raise must_be("items", "at least one item", items)
-        asked = self._known_queries(cart)
-        allowed = self._candidates(cart, category, exclude, same_category)
-        candidates = np.flatnonzero(allowed).astype(np.int32)
-        notes = tuple(self._unseen_note(code) for code in cart if self.item_count[code] == 0)
-        if not len(asked) or not len(candidates):
-            return Ranking.empty(self.catalog, cart, notes)
-        scored = self.score_cart(asked, candidates)
-        if not len(scored.codes):
-            return Ranking.empty(self.catalog, cart, notes)
-        top = best(scored.total, k)
-        codes = scored.codes[top]
-        return Ranking(
-            self.catalog, cart, codes, scored.total[top], asked, scored.parts(codes), notes
+        return ranking.rank(
+            self, items, k, category=category, exclude=exclude, same_category=same_category
         )
 
-    def score_cart(self, asked: Codes, candidates: Codes) -> CartScores:
-        """The scores of `candidates` for a cart of items that the model knows; see `rank`."""
-        if self.cart_ranking is None or not self.ranks_as_cart(asked):
-            return self._mean_of_scaled(asked, candidates)
-        return self.cart_ranking.score(asked, candidates)
-
-    def ranks_as_cart(self, asked: npt.ArrayLike) -> bool:
-        """Whether `cart_ranking` ranks for these items."""
-        bought = self.item_count[np.asarray(asked, dtype=np.int64)] > 0
-        return self.cart_ranking is not None and int(bought.sum()) > 1
-
-    def _mean_of_scaled(self, asked: Codes, candidates: Codes) -> CartScores:
-        size = max(1, BLOCK_SCORES // max(len(self.catalog), 1))
-        kept = (
-            self.score_all(asked) if len(asked) <= size else None
-        )  # a large cart of a large shop: a few at a time
-
-        def rows(codes: Codes) -> Iterator[Scores]:
-            for first in range(0, len(asked), size):
-                scores = self.score_all(asked[first : first + size]) if kept is None else kept
-                yield from scores.take(codes, axis=1)
-
-        return score_cart(rows, len(asked), candidates, self.min_score)
-
     def rank_carts(self, carts: Sequence[Codes], k: int = 10) -> list[Codes]:
-        """The codes that `rank` returns for each cart of codes; an item of several carts is scored once."""
-        k = require_whole("k", k)
-        if type(self).rank is not Model.rank:
-            return [self.rank([self.catalog.id(code) for code in cart], k).codes for cart in carts]
-        carts, answers = [self._codes("carts", np.unique(cart)) for cart in carts], []
-        block_of = np.cumsum([len(cart) for cart in carts]) * len(self.catalog) // BLOCK_SCORES
-        for of_block in np.split(np.arange(len(carts)), np.flatnonzero(np.diff(block_of)) + 1):
-            block = [carts[place] for place in of_block]
-            known = [self._known_queries(cart) for cart in block]
-            single = [asked for asked in known if not self.ranks_as_cart(asked)]
-            scored = np.unique(np.concatenate([np.zeros(0, dtype=np.int32), *single]))
-            scores = self.score_all(scored)
-            for cart, asked in zip(block, known, strict=True):
-                candidates = np.flatnonzero(self._candidates(cart, None, (), False)).astype(
-                    np.int32
-                )
-                if self.cart_ranking is not None and self.ranks_as_cart(asked):
-                    found = self.cart_ranking.score(asked, candidates)
-                elif len(asked):
-                    rows = scores[np.searchsorted(scored, asked)]
-                    found = score_cart(
-                        partial(rows.take, axis=1), len(asked), candidates, self.min_score
-                    )
-                else:
-                    answers.append(asked)
-                    continue
-                answers.append(found.codes[best(found.total, k)])
-        return answers
-
-    def _known_queries(self, cart: Codes) -> Codes:
-        """The items of the cart for which the model has scores."""
-        return cart if self.scores_unseen_items else cart[self.item_count[cart] > 0]
-
-    def _candidates(
-        self,
-        cart: Codes,
-        category: str | Sequence[str] | None,
-        exclude: Item | Sequence[Item],
-        same_category: bool,
-    ) -> npt.NDArray[np.bool_]:
-        """Which items may be recommended, shape (items,)."""
-        allowed = self.item_count > 0
-        allowed[cart] = False
-        allowed[find_items(self.catalog, exclude)] = False
-        if not same_category:
-            allowed &= ~same_category_as(self.catalog, cart, self.category_level)
-        if category is not None:
-            allowed &= in_categories(self.catalog, category)
-        return allowed
-
-    def _unseen_note(self, code: int) -> str:
-        return f"{printable(self.catalog.name(code))} is in no training basket"
+        """The codes that `rank` returns for each cart of codes."""
+        return ranking.rank_carts(self, [self._codes("carts", cart) for cart in carts], k)
 
     # ---- saving
 
@@ -384,7 +301,3 @@ class Model(ABC):
     @abstractmethod
     def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Restore the arrays of `_arrays` (and of `_user_arrays`, where they were saved)."""
-
-
-BLOCK_SCORES = 16_000_000
-"""Scores in memory per block of carts."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from neatrec.models.counts import PairCounts
-from neatrec.models.recommendations import CartScores
+from neatrec.models.ranking import CartScores
 
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]

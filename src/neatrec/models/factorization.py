@@ -65,6 +65,10 @@ class Factorization(CosineModel):
             None if user_ids is None else np.asarray(solver.user_factors, dtype=np.float32)
         )
 
+    @classmethod
+    def has_user_arrays(cls) -> bool:
+        return True
+
     def _user_arrays(self) -> dict[str, npt.NDArray[Any]]:
         return {} if self.user_vectors is None else {"user_vectors": self.user_vectors}
 

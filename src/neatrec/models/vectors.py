@@ -81,12 +81,6 @@ class CosineModel(Model):
         ours, theirs = self._sides()
         return all_products(ours[queries], theirs)
 
-    def factors(self) -> tuple[Vectors, Vectors] | None:
-        """Vectors of queries and items whose product is the score; None for a model that scores in another way."""
-        by_rows, by_pairs = type(self)._score_all, type(self)._score
-        by_product = by_rows is CosineModel._score_all and by_pairs is CosineModel._score
-        return self._sides() if by_product else None
-
     def item_vectors(self) -> Vectors:
         return self.vectors
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from neatrec.data.catalog import UNKNOWN
 from neatrec.errors import must_be
 from neatrec.models.items import Item, find_items, in_categories
-from neatrec.models.recommendations import CartScores, best
+from neatrec.models.ranking import CartScores, best, score_cart
 from neatrec.serving.answers import Answer, Answers, Contribution
 from neatrec.serving.evidence import GRADES, GUESS, LIKELY, Evidence
 from neatrec.serving.filters import Filters, Mask, Picker, ShopRules
@@ -249,7 +249,7 @@ def _scored_answers(picker: Picker, cart: Sequence[int]) -> list[Answer]:
     candidates = np.flatnonzero(picker.mask()).astype(np.int32)
     if not queries or not len(candidates):
         return []
-    scored = table.model.score_cart(np.array(queries, dtype=np.int32), candidates)
+    scored = score_cart(table.model, np.array(queries, dtype=np.int32), candidates)
     if filters.level < GUESS:
         shown = np.zeros(len(table), dtype=np.bool_)
         for code in queries:

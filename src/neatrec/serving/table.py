@@ -21,7 +21,7 @@ from neatrec.data.catalog import Catalog
 from neatrec.data.counts import DEEPEST, CountOptions
 from neatrec.errors import BundleError, InputError, must_be
 from neatrec.models.base import Model
-from neatrec.models.recommendations import best
+from neatrec.models.ranking import best
 from neatrec.serving.counted import EvidenceTable
 from neatrec.serving.evidence import (
     EXPLAINED,

@@ -15,6 +15,7 @@ from neatrec.compiled import compiled
 from neatrec.cooccurrence import CountOptions
 from neatrec.cooccurrence.count_book import CountBook
 from neatrec.data.catalog import UNKNOWN, Catalog
+from neatrec.data.counts import PairArrays
 from neatrec.models.counts import PairCounts
 from neatrec.models.odds.similarity import (
     Codes,
@@ -100,10 +101,6 @@ class PairFeatures:
         return unit_vectors(self.vectors)
 
     @cached_property
-    def signed(self) -> Vectors:
-        return self.vectors * self.signs
-
-    @cached_property
     def names_total(self) -> Floats:
         """Pairs of the items with names like each item's."""
         similar, kept = self.catalog.names, self.counts.kept_total
@@ -128,14 +125,14 @@ class PairFeatures:
         counts = self.counts
         pairs = Asked(queries, items, counts.of_pairs(queries, items).astype(np.float64))
         out = np.empty((len(queries), len(FEATURES)), dtype=np.float32)
-        for number, feature in enumerate(FEATURES.values()):
-            out[:, number] = feature.of(self, pairs)
+        for number, feature in enumerate(FEATURES):
+            out[:, number] = feature(self, pairs)
         return out, pairs.times, counts.expected(counts.total[queries], counts.total[items])
 
     def pooled(self, pairs: Asked, left: sparse.csr_matrix, right: sparse.csr_matrix) -> Vectors:
         """The values of left @ C @ right.T of the pairs."""
         out = np.empty(len(pairs.query), dtype=np.float32)
-        tables = Rows.of(left), Rows.of(self.counts.matrix), Rows.of(right)
+        tables = rows_of(left), rows_of(self.counts.matrix), rows_of(right)
 
         def work(part: slice) -> None:
             pooled_counts(pairs.query[part], pairs.item[part], *tables, out[part])
@@ -173,7 +170,7 @@ class Asked(NamedTuple):
 
 
 def low_rank(of: PairFeatures, pairs: Asked) -> Values:
-    return pair_products(of.signed, of.vectors, pairs.query, pairs.item)
+    return pair_products(of.vectors * of.signs, of.vectors, pairs.query, pairs.item)
 
 
 def names(of: PairFeatures, pairs: Asked) -> Values:
@@ -208,18 +205,13 @@ def log_ratio(one: Values, other: Values, pseudo: float) -> Values:
     return np.log((one + pseudo) / (other + pseudo))
 
 
-class Feature(NamedTuple):
-    words: str
-    of: Callable[[PairFeatures, Asked], Values]
-
-
-FEATURES = {
-    "low_rank": Feature("low-rank lift", low_rank),
-    "names": Feature("similar names", names),
-    "neighbours": Feature("neighbours of the query", neighbours),
-    "cosine": Feature("similar partners", cosine),
-    "categories": Feature("categories", categories),
-    "order": Feature("order of the categories", order),
+FEATURES: dict[Callable[[PairFeatures, Asked], Values], str] = {
+    low_rank: "low-rank lift",
+    names: "similar names",
+    neighbours: "neighbours of the query",
+    cosine: "similar partners",
+    categories: "categories",
+    order: "order of the categories",
 }
 """Features of a pair besides its count and chance; 0 where the catalogue does not give one."""
 CURVE = {
@@ -230,20 +222,12 @@ CURVE = {
     "chance_squared": "chance squared",
 }
 """log(1 + C), log(E + 0.02), their squares and their product."""
-WORDS = {name: feature.words for name, feature in FEATURES.items()} | CURVE
+WORDS = {feature.__name__: words for feature, words in FEATURES.items()} | CURVE
 
 
-class Rows(NamedTuple):
-    """A sparse matrix by rows, for compiled code."""
-
-    start: npt.NDArray[np.int64]
-    item: Codes
-    value: npt.NDArray[Any]
-
-    @classmethod
-    def of(cls, matrix: sparse.csr_matrix) -> Rows:
-        start = matrix.indptr.astype(np.int64, copy=False)
-        return cls(start, matrix.indices.astype(np.int32, copy=False), matrix.data)
+def rows_of(matrix: sparse.csr_matrix) -> PairArrays:
+    start, item = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False)
+    return PairArrays(start, item, matrix.data)
 
 
 @compiled
@@ -259,10 +243,10 @@ def pooled_counts(queries, items, left, counts, right, out):  # type: ignore[no-
                     row[counts.item[counts.start[i] : counts.start[i + 1]]] = 0
             before = queries[n]
             for k in range(left.start[before], left.start[before + 1]):
-                i, share = left.item[k], left.value[k]
+                i, share = left.item[k], left.times[k]
                 for p in range(counts.start[i], counts.start[i + 1]):
-                    row[counts.item[p]] += share * np.float32(counts.value[p])
+                    row[counts.item[p]] += share * np.float32(counts.times[p])
         v, total = items[n], np.float32(0)
         for k in range(right.start[v], right.start[v + 1]):
-            total += right.value[k] * row[right.item[k]]
+            total += right.times[k] * row[right.item[k]]
         out[n] = total

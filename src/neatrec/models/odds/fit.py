@@ -88,6 +88,7 @@ def shown_pairs(
 ) -> tuple[Keys, Floats, Floats]:
     """Key, count and expected count of repeated pairs; unordered ones in both ways."""
     pairs = book.count("all", replace(counting, min_count=REPEATED))
+    pairs = pairs if counting.directed else pairs.symmetric()
     within = unexplained(book.baskets, strata, counting)
     times = pairs.count
     if within is not None:
@@ -95,15 +96,10 @@ def shown_pairs(
     total = pairs.margins.first.astype(np.float64)
     if counting.directed:
         total = total + pairs.margins.second
-    often = np.flatnonzero(times >= REPEATED)
-    query, item = pairs.query[often].astype(np.int64), pairs.item[often].astype(np.int64)
-    count = times[often].astype(np.float64)
+    often = times >= REPEATED
+    query, item = pairs.query[often].astype(np.int64), pairs.item[often]
     expected = total[query] * total[item] / max(total.sum(), 1)
-    key = query * len(total) + item
-    if counting.directed:
-        return key, count, expected
-    both = np.concatenate([key, item * len(total) + query])
-    return both, np.tile(count, 2), np.tile(expected, 2)
+    return query * len(total) + item, times[often].astype(np.float64), expected
 
 
 class Pairs(NamedTuple):

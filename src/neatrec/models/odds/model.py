@@ -20,7 +20,7 @@ from neatrec.models.carts import CartRegression
 from neatrec.models.counts import PairCounts, StrataParameters, matrix_arrays, restored_matrix
 from neatrec.models.odds.features import WORDS, CatalogFeatures, PairFeatures
 from neatrec.models.odds.fit import STARTS, Outcome, Pairs, design_of, learn, parts_of
-from neatrec.models.odds.stand_ins import STAND_INS, expanded, stand_ins
+from neatrec.models.odds.similarity import stand_ins
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
 
@@ -70,7 +70,6 @@ class Odds(Model):
     """What the fit learned, by outcome; see `learn`."""
     mixture: sparse.csr_matrix
     """Shares of the items whose scores are averaged for each query; see `stand_ins`."""
-    is_mixed: npt.NDArray[np.bool_]
 
     def check_run(self, run: Run) -> None:
         """Device gpu is accepted: the fit runs on the CPU all the same, and logs it."""
@@ -97,21 +96,18 @@ class Odds(Model):
         self.features = features
         self.cart_ranking = CartRegression(features.counts, self.item_count.astype(np.float64))
         self.mixture = stand_ins(self.item_count, *features.catalog)
-        self.is_mixed = self.mixture.diagonal() < 1
 
     # ---- scoring
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
-        rare = np.flatnonzero(self.is_mixed[queries])
-        scores = np.empty(len(queries))
-        usual = np.delete(np.arange(len(queries)), rare)
-        scores[usual] = self._own_scores(queries[usual], items[usual])
-        for first in range(0, len(rare), BLOCK // STAND_INS):
-            part = rare[first : first + BLOCK // STAND_INS]
-            pair, query, share = expanded(self.mixture, queries[part])
-            item = items[part][pair]
-            score = np.where(query == item, 0.0, self._own_scores(query, item)) * share
-            scores[part] = np.bincount(pair, weights=score, minlength=len(part))
+        scores = np.zeros(len(queries))
+        for first in range(0, len(queries), BLOCK):
+            part = slice(first, first + BLOCK)
+            shares = self.mixture[queries[part]]
+            pair = np.repeat(np.arange(shares.shape[0]), np.diff(shares.indptr))
+            query, item = shares.indices.astype(np.int32), items[part][pair]
+            own = np.where(query == item, 0.0, self._own_scores(query, item))
+            scores[part] = np.bincount(pair, own * shares.data, minlength=shares.shape[0])
         return scores
 
     def _score_all(self, queries: Codes) -> Scores:

@@ -1,4 +1,7 @@
-"""Which items are alike: by the letters of their names, and by low-rank vectors of their log-lifts."""
+"""Which items are alike: by the letters of their names, and by low-rank vectors of their log-lifts.
+
+Items like a rare one stand in for it: their scores are averaged.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,13 @@ LIFT_PSEUDO_COUNT = 3.0
 MIN_LIFTED_COUNT = 2
 """Pairs seen fewer times are left out of the low-rank vectors."""
 EXTRA_DIRECTIONS, ITERATIONS = 20, 3
+RARE = 3
+"""Items bought fewer times have stand-ins."""
+STAND_INS = 10
+OWN_WEIGHT = 1.0
+"""Weight of an item's own scores, plus as much per purchase, beside stand-ins of at most 1."""
+RELIABLE = 5.0
+"""Purchases at which a stand-in has half of its weight."""
 
 
 def name_pieces(name: str | None) -> set[str]:
@@ -165,3 +175,45 @@ def vector_neighbours(
         return with_itself(sparse.csr_matrix((size, size)))
     cells = (np.concatenate(value), (np.concatenate(row), np.concatenate(column)))
     return with_itself(sparse.csr_matrix(cells, shape=(size, size)))
+
+
+def stand_ins(
+    item_count: npt.NDArray[np.int64], category: Codes, names: sparse.csr_matrix | None
+) -> sparse.csr_matrix:
+    """Shares of the items whose scores are averaged for each query, (items, items); rows sum to 1.
+
+    Its own, for most. A rare item shares with the bought items of the most similar names; what is
+    left of an item that nobody bought goes to the ten best sellers of its category.
+    """
+    is_rare = item_count < RARE
+    own = np.where(is_rare, OWN_WEIGHT * (1.0 + item_count), 1.0)
+    shares = sparse.csr_matrix((len(own), len(own)))
+    if names is not None:
+        reliable = sparse.diags(item_count / (item_count + RELIABLE))
+        similar = names - sparse.identity(len(own), dtype=names.dtype)
+        shares = sparse.csr_matrix(sparse.diags(is_rare.astype(float)) @ similar @ reliable)
+        shares.eliminate_zeros()
+        shares = strongest(shares, STAND_INS)
+    mass = own + np.asarray(shares.sum(axis=1)).ravel()
+    sellers = best_sellers(item_count, category)
+    has_sellers = np.diff(sellers.indptr) > 0
+    left = sparse.diags(own / mass * has_sellers) @ sellers + sparse.diags(
+        own / mass * ~has_sellers
+    )
+    out = sparse.csr_matrix(sparse.diags(1 / mass) @ shares + left, dtype=np.float64)
+    out.eliminate_zeros()
+    return out
+
+
+def best_sellers(item_count: npt.NDArray[np.int64], category: Codes) -> sparse.csr_matrix:
+    """Of each item never bought the shares of its category's best sellers in their sales."""
+    known = np.flatnonzero(category != UNKNOWN)
+    size, groups = len(category), int(category.max(initial=UNKNOWN)) + 1
+    cells = item_count[known].astype(np.float64), (category[known], known)
+    sales = sparse.csr_matrix(cells, shape=(groups, size))
+    sales.eliminate_zeros()
+    sales = strongest(sales, STAND_INS)
+    sales = sparse.diags(1 / np.maximum(np.asarray(sales.sum(axis=1)).ravel(), 1)) @ sales
+    never = known[item_count[known] == 0]
+    member = (np.ones(len(never)), (never, category[never]))
+    return sparse.csr_matrix(sparse.csr_matrix(member, shape=(size, groups)) @ sales)
