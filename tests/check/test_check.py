@@ -196,29 +196,6 @@ def test_a_time_that_is_known_is_not_asked_for() -> None:
     assert "--time" not in said
 
 
-def test_pairs_without_an_order_are_said_once() -> None:
-    pair, others = ["salt", "pepper"], [f"item{number}" for number in range(40)]
-    baskets = [
-        [*pair * (n % 4 == 0), *(others[(n * step) % 40] for step in (1, 3, 7, 11, 13))]
-        for n in range(1, 400)
-    ]
-    unique = [list(dict.fromkeys(basket)) for basket in baskets]
-    found = check_baskets(Baskets.from_lists(unique, ordered=False))
-    assert found.power.labels >= 2
-    assert f": {found.power.labels // 2:,} pair" in found.to_text()
-
-
-def test_half_known_categories_are_said() -> None:
-    lists = shop()
-    items = sorted({item for basket in lists for item in basket})
-    catalog = Catalog.from_ids(
-        items, categories=[None if "1" in item else item[:6] for item in items]
-    )
-    found = check_baskets(Baskets.from_lists(lists, catalog=catalog))
-    assert 0.2 < found.uncategorised < 0.6
-    assert any("of the lines have no category" in warning for warning in found.warnings)
-
-
 def test_a_giant_basket_is_reported_and_does_not_stop_the_check() -> None:
     giant = [f"item {i}" for i in range(60_000)]
     found = check_baskets(Baskets.from_lists([*shop(), giant]))

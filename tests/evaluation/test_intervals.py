@@ -6,9 +6,7 @@ from benchmarks.interval_coverage import Population, coverage, leaderboard_inter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neatrec.errors import ParameterError
-from neatrec.evaluation import intervals
-from neatrec.evaluation.intervals import Dyads, holm, paired_p, resampled_means
+from neatrec.evaluation.intervals import Dyads, holm, resampled_means
 
 
 def plain_variance(query: np.ndarray, item: np.ndarray, values: np.ndarray) -> float:
@@ -107,27 +105,6 @@ def test_labels_of_one_query_are_drawn_together_and_weigh_by_their_number() -> N
     assert times / 4_000 == pytest.approx([0.25, 0.5, 0.25], abs=0.03)
     unequal = np.unique(resampled_means(np.array([[1.0], [0.0]]), [1, 3], rounds=200))
     assert unequal.tolist() == [0.0, 0.25, 1.0]
-
-
-def test_the_same_seed_draws_the_same_queries_for_every_column_call_and_block(monkeypatch) -> None:
-    totals = np.random.default_rng(0).random((50, 3))
-    together = resampled_means(totals, np.ones(50), rounds=100, rng=7)
-    alone = resampled_means(totals[:, 1:2], np.ones(50), rounds=100, rng=7)
-    assert np.allclose(together[:, 1:2], alone)
-    assert not np.allclose(alone, resampled_means(totals[:, 1:2], np.ones(50), rounds=100, rng=8))
-    monkeypatch.setattr(intervals, "BLOCK_WEIGHTS", 100)
-    assert np.allclose(together, resampled_means(totals, np.ones(50), rounds=100, rng=7))
-    with pytest.raises(ParameterError, match="`rounds` must be at least 1, got 0"):
-        resampled_means(np.zeros((2, 1)), [1, 1], rounds=0)
-
-
-@given(st.floats(-0.5, 0.5), st.floats(1e-3, 1.0))
-def test_p_is_below_five_percent_where_the_interval_leaves_out_zero(
-    difference: float, error: float
-) -> None:
-    low, high = Dyads.paired_interval(np.array([difference]), np.array([error]))
-    outside = bool(low[0] > 0 or high[0] < 0)
-    assert outside == bool(paired_p(difference, error) < 0.05)
 
 
 @given(st.lists(st.floats(0, 1), max_size=8))

@@ -101,15 +101,6 @@ def test_each_stratum_catches_its_own_trap(
     assert recall >= 0.9 * overall
 
 
-def test_counting_every_basket_of_a_household_brings_its_habits_back(
-    market: Supermarket, calibrated: Labels
-) -> None:
-    every_basket = make_labels(
-        market.baskets, protocol="calibrated", once_per_customer=False, strata=()
-    )
-    assert other_mistakes(market.truth, every_basket) > 5 * other_mistakes(market.truth, calibrated)
-
-
 def test_where_nothing_goes_together_only_traps_are_found_and_strata_clear_them() -> None:
     market = supermarket(strength=0, seed=2)
     calibrated = make_labels(market.baskets, protocol="calibrated", strata=())

@@ -22,7 +22,6 @@ from neatrec.errors import (
 )
 from neatrec.labels import make_labels
 from neatrec.leaderboard.run import Leaderboard, LeaderboardOptions, run_leaderboard
-from neatrec.models import make_model
 from neatrec.models.popularity import PopCo
 from neatrec.models.statistics import LLR, Jaccard
 
@@ -131,14 +130,6 @@ def test_the_best_model_comes_first(leaderboard: Leaderboard) -> None:
     assert "one training seed" in rows[2]["intervals_cover"]
 
 
-def test_measures_without_labels_stand_in_the_first_rows(leaderboard: Leaderboard) -> None:
-    rows = rows_of(leaderboard)
-    assert rows["shrunk-lift"]["held_out_lift@1"] > rows["pop"]["held_out_lift@1"]
-    assert 0 < rows["pop"]["sales_covered"] <= 1
-    assert rows["popco"]["carts"] == 10
-    assert leaderboard.to_arrow()["carts"][-1].as_py() is None
-
-
 def test_a_model_that_depends_on_the_seed_is_trained_with_each(split: Split) -> None:
     Shuffled.fits.clear()
     models = ["popco", Shuffled()]
@@ -178,16 +169,6 @@ def test_a_model_that_was_asked_for_is_not_passed_over(
     monkeypatch.setattr(LLR, "_fit", misses_a_library)
     with pytest.raises(MissingDependencyError, match="the library is not there"):
         run_leaderboard(split.train, split.test, ["pop", "llr"], QUICK)
-
-
-def test_one_model_can_stand_in_several_rows_under_names_of_their_own(split: Split) -> None:
-    rows = {
-        "k/1": make_model("shrunk-lift"),
-        "k/9": make_model("shrunk-lift", k=9.0),
-        "counts": "popco",
-    }
-    leaderboard = run_leaderboard(split.train, split.test, rows, QUICK)
-    assert list(leaderboard.trainings) == ["k/1", "k/9", "counts"]
 
 
 def test_steps_are_reported_and_a_device_that_a_model_cannot_use_is_not_forced_on_it(

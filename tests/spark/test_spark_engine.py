@@ -10,7 +10,7 @@ import pytest
 from neatrec.cooccurrence import CountOptions, Engine, count, margins
 from neatrec.cooccurrence.count_book import CountBook
 from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog, string_array
+from neatrec.data.catalog import Catalog
 from neatrec.data.counts import ExpectedLimit
 from neatrec.errors import ResourceError
 from neatrec.labels import make_labels
@@ -94,19 +94,6 @@ def test_labels_have_the_same_hash(shop: Baskets, protocol: str) -> None:
     assert found.hash == expected.hash
     assert found.table().equals(expected.table())
     assert found.to_json() == expected.to_json()
-
-
-def test_a_head_item_and_a_basket_of_a_million_lines_are_counted_alike() -> None:
-    """The item stands in a third of the baskets; all in a window, in more parts and bands than there are cores."""
-    rng, lines = np.random.default_rng(3), 1_000_000
-    item = np.minimum(rng.zipf(1.2, lines + 3 * 3000), 5000)
-    item[lines : lines + 3000 : 3] = 0
-    offsets = np.concatenate([[0], np.arange(lines, lines + 3 * 3000 + 1, 3)])
-    ids = string_array([f"basket {n}" for n in range(3001)])
-    baskets = Baskets(
-        Catalog.from_ids([f"{n:04}" for n in range(5001)]), item, offsets, ids, ordered=True
-    )
-    assert_counted_alike(baskets, CountOptions(window=5))
 
 
 @pytest.mark.parametrize("name", ["shrunk-lift-tuned", "odds"])

@@ -22,7 +22,6 @@ from neatrec.statistics.shrinkage import (
     DISPERSION_COUNTS,
     LARGEST_DRIFT,
     STANDS_OUT,
-    count_dispersion,
     lift_drift,
 )
 from neatrec.statistics.tails import garwood_interval, largest_mean
@@ -123,15 +122,6 @@ def test_pairs_that_were_not_kept_are_taken_into_account() -> None:
     )
 
 
-def test_the_interval_holds_the_estimate_and_narrows_with_the_count() -> None:
-    count = np.array([2.0, 8.0, 30.0, 200.0, 5_000.0])
-    found = prior().estimate(count, count / 3)
-    assert (found.low < found.lift).all()
-    assert (found.lift < found.high).all()
-    assert (np.diff(found.high / found.low) < 0).all()
-    assert found.lift[-1] == pytest.approx(3, rel=0.01)
-
-
 def test_nothing_is_known_without_a_count_or_an_expected_count() -> None:
     for found in (prior().estimate([-1, 2], [0.5, 0.0]), exact_estimate([-1, 2], [0.5, 0.0])):
         assert all(np.isnan(values).all() for values in vars(found).values())
@@ -169,28 +159,6 @@ def test_halves_that_agree_leave_the_prior_as_it_is() -> None:
     assert checked.drift < 0.005
     assert checked.coverage == pytest.approx(0.95, abs=0.02)
     assert checked.describes_the_data
-
-
-def test_halves_that_disagree_widen_the_interval() -> None:
-    pairs, apart = halves(0.5)
-    dispersion = count_dispersion(apart, stand_out(pairs))
-    assert (np.diff(dispersion) > 0).all()
-    assert dispersion[-1] > 4
-    wide = with_halves(prior(), pairs, apart, None).estimate([300.0], [100.0])
-    narrow = prior().estimate([300.0], [100.0])
-    assert wide.low < narrow.low
-    assert wide.high > narrow.high
-
-
-def test_counts_of_pairs_that_stand_out_decide_their_dispersion() -> None:
-    """Others may vary less: most pairs are chance."""
-    rng = np.random.default_rng(4)
-    first = np.append(rng.binomial(40, 0.5, 5_000), np.repeat([20.0], 50_000))
-    parts = HalfCounts(first, 40 - first, np.full(55_000, 9.0), np.full(55_000, 0.5))
-    assert count_dispersion(parts, np.arange(55_000) < 5_000)[3] == pytest.approx(1, abs=0.1)
-    assert count_dispersion(parts, np.arange(55_000) < 50)[3] == pytest.approx(
-        1 / 11, abs=0.5
-    )  # too few of them
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.15, 0.3])
