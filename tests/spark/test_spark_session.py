@@ -4,11 +4,17 @@ A missing PySpark: tests/cli/test_cli_failures.py."""
 
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from neatrec.cooccurrence.spark import session
-from neatrec.errors import MissingDependencyError, ParameterError, ResourceError
+from neatrec.errors import (
+    MissingDependencyError,
+    NeatrecError,
+    ParameterError,
+    ResourceError,
+)
 
 
 def java(folder: Path, said: str) -> Path:
@@ -100,6 +106,24 @@ class SparkError(Exception):
     """As Spark raises them, by the module's name."""
 
     __module__ = "pyspark.errors"
+
+
+def test_java_that_ends_at_its_start_is_reported_in_a_sentence(monkeypatch) -> None:
+    class Builder:
+        def __getattr__(self, name: str):
+            return lambda *_: self
+
+        def getOrCreate(self) -> None:
+            raise SparkError("[JAVA_GATEWAY_EXITED] Java gateway process exited before its port.")
+
+    module = SimpleNamespace(
+        SparkSession=SimpleNamespace(getActiveSession=lambda: None, builder=Builder())
+    )
+    monkeypatch.setattr(session, "_pyspark", lambda: module)
+    monkeypatch.setattr(session, "_check_java", lambda: None)
+    with pytest.raises(NeatrecError, match="the Java process of Spark has ended") as caught:
+        session.connect("local[1]")
+    assert not isinstance(caught.value, ResourceError)  # exit code 1, not 2
 
 
 @pytest.mark.parametrize(

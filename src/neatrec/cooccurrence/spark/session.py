@@ -57,6 +57,8 @@ def connect(master: str | None = None, *, threads: int | None = None) -> Any:
     except Exception as error:
         if type(error).__module__.split(".")[0] not in ("py4j", "pyspark"):
             raise
+        if "Java gateway process exited" in str(error):
+            raise _java_ended() from error
         raise ResourceError(
             f"cannot start Spark at {printable(master)}: {first_line(error)}",
             hint="Check the master's address and its log.",
@@ -150,7 +152,7 @@ def first_line(error: BaseException) -> str:
     """The message of Spark without its stack."""
     text = str(getattr(error, "java_exception", None) or error)
     lines = [line for line in text.splitlines() if line.strip()]
-    return printable(lines[0] if lines else type(error).__name__, 300)
+    return printable(lines[0] if lines else type(error).__name__, 300).rstrip(".")
 
 
 @contextmanager
@@ -160,14 +162,18 @@ def translated_errors() -> Iterator[None]:
         yield
     except Exception as error:
         if _java_has_ended(error):
-            raise NeatrecError(
-                "the Java process of Spark has ended, mostly because its memory was too small; "
-                "nothing was written",
-                hint="Free memory on this machine, or name a cluster with --spark-master.",
-            ) from error
+            raise _java_ended() from error
         if (ours := as_our_error(error)) is error:
             raise
         raise ours from error
+
+
+def _java_ended() -> NeatrecError:
+    return NeatrecError(
+        "the Java process of Spark has ended, mostly because its memory was too small; "
+        "nothing was written",
+        hint="Free memory on this machine, or name a cluster with --spark-master.",
+    )
 
 
 def _java_has_ended(error: Exception) -> bool:
