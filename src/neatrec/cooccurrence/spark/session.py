@@ -57,7 +57,7 @@ def connect(master: str | None = None, *, threads: int | None = None) -> Any:
     except Exception as error:
         if type(error).__module__.split(".")[0] not in ("py4j", "pyspark"):
             raise
-        if "Java gateway process exited" in str(error):
+        if "Java gateway process exited" in str(error) or _java_has_ended(error):
             raise _java_ended() from error
         raise ResourceError(
             f"cannot start Spark at {printable(master)}: {first_line(error)}",
