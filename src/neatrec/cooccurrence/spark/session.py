@@ -42,6 +42,11 @@ def connect(master: str | None = None, *, threads: int | None = None) -> Any:
     `master` is a Spark URL; default: SPARK_MASTER, else this machine. `threads` are for this
     machine only. Spark keeps one session per process and ends it with the process.
     """
+    with translated_errors():
+        return _connect(master, threads)
+
+
+def _connect(master: str | None, threads: int | None) -> Any:
     sql = _pyspark()
     active = sql.SparkSession.getActiveSession()
     if active is not None:
@@ -49,6 +54,7 @@ def connect(master: str | None = None, *, threads: int | None = None) -> Any:
     master = master or os.environ.get("SPARK_MASTER") or f"local[{threads or '*'}]"
     _check_java()
     _check_master(master)
+    logging.getLogger().addFilter(_not_of_py4j)
     builder = sql.SparkSession.builder.appName("neatrec").master(master)
     for key, value in _settings(master, threads).items():
         builder = builder.config(key, value)
@@ -71,6 +77,11 @@ def connect(master: str | None = None, *, threads: int | None = None) -> Any:
         session.sparkContext.pythonExec = sys.executable
     log.info("counting on Spark %s at %s", session.version, printable(master))
     return session
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    """Py4J logs tracebacks of lost connections to the root logger; we report them ourselves."""
+    return "py4j" not in Path(record.pathname).parts
 
 
 def _pyspark() -> Any:
@@ -160,6 +171,8 @@ def translated_errors() -> Iterator[None]:
     """Raise Spark's errors as ours."""
     try:
         yield
+    except NeatrecError:
+        raise
     except Exception as error:
         if _java_has_ended(error):
             raise _java_ended() from error
@@ -186,7 +199,7 @@ def _java_has_ended(error: Exception) -> bool:
     # a lost connection has many faces, some of them errors of PySpark's own cleanup
     from_java = type(error).__name__ == "Py4JJavaError"
     try:
-        java.wait(0 if from_java or isinstance(error, NeatrecError) else JAVA_END)
+        java.wait(0 if from_java else JAVA_END)
     except subprocess.TimeoutExpired:
         return False
     return True
