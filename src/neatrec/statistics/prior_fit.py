@@ -106,8 +106,8 @@ def _scored(cells: _Cells, grid: Floats, by_expected: Floats, by_lift: Floats) -
     )
     rough = [np.diff(np.eye(size), 2, axis=0) for size in shape]
     penalty = EXPECTED_PENALTY * np.kron(rough[0].T @ rough[0], np.eye(shape[1]))
-    penalty += LIFT_PENALTY * np.kron(np.eye(shape[0]), rough[1].T @ rough[1])
-    penalty += 1e-6 * np.eye(len(penalty))
+    ridge = 1e-6 * np.eye(len(penalty))
+    penalty += LIFT_PENALTY * np.kron(np.eye(shape[0]), rough[1].T @ rough[1]) + ridge
 
     def evaluate(point: Floats) -> tuple[float, Floats, Floats]:
         """The loss, and the log-probabilities of prior and posterior of each cell."""
