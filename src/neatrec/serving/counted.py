@@ -22,15 +22,17 @@ from neatrec.serving.evidence import (
     EXPLAINED,
     GUESS,
     LIKELY,
-    CountedPairs,
+    STORED,
     Evidence,
     Numbers,
     grade_names,
     grade_pairs,
 )
 from neatrec.statistics import (
+    LiftEstimate,
     LiftPrior,
     benjamini_hochberg,
+    estimate_lifts,
     exact_estimate,
     poisson_tail,
     possible_pairs,
@@ -48,6 +50,58 @@ UNKNOWN = {"f": np.nan, "i": -1, "u": 0}
 """Kind of a column -> the value of a pair that is not kept and of which nothing else is known."""
 SMALLEST_Q = 1e-37
 """Smaller q-values are given as this one: float32 holds no less with all its digits."""
+
+
+@dataclass(frozen=True, eq=False)
+class CountedPairs:
+    """Counts of pairs, the smaller code first: arrays of one length; None: not known."""
+
+    count: Numbers
+    customers: Numbers | None
+    forward: Numbers | None
+    """Baskets in which the smaller code came first."""
+    overall: Numbers
+    """Expected by chance over all baskets: of `times`."""
+    expected: Numbers
+    """Expected by chance within strata."""
+    q: Numbers
+    season: Numbers | None
+    same_category: Numbers
+    by_customer: bool
+    """Whether a customer counts once."""
+    prior: LiftPrior | None
+    price_per_month: Numbers | None = None
+    """Price of both items, divided by the months that the baskets span."""
+
+    @property
+    def times(self) -> Numbers:
+        """What is compared with `expected`."""
+        return self.customers if self.by_customer and self.customers is not None else self.count
+
+    @cached_property
+    def lift(self) -> LiftEstimate:
+        """Over all baskets."""
+        return estimate_lifts(self.prior, self.times, self.overall)
+
+    @cached_property
+    def within(self) -> LiftEstimate:
+        """Within strata."""
+        return self.lift.within(self.overall, self.expected)
+
+    @property
+    def revenue(self) -> Numbers | None:
+        """The count beyond chance, in money per month."""
+        price = self.price_per_month
+        return None if price is None else self.expected * (self.within.low - 1) * price
+
+    def columns(self) -> dict[str, Numbers]:
+        """The columns of `STORED` that are known."""
+        made = {name: spec.metadata["of"](self) for name, spec in STORED.items()}
+        return {
+            name: values.astype(STORED[name].metadata["kind"])
+            for name, values in made.items()
+            if values is not None
+        }
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,15 +11,17 @@ import math
 from calendar import month_name
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
-from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from neatrec.cooccurrence.strata import RULED_OUT, strata_words
-from neatrec.statistics import LiftEstimate, LiftPrior, estimate_lifts
+from neatrec.statistics import LiftEstimate
 from neatrec.text import plural, show_number
+
+if TYPE_CHECKING:
+    from neatrec.serving.counted import CountedPairs
 
 GRADES = ("certain", "likely", "guess", "chance", "category", "rule")
 """Grades of certainty, best first.
@@ -365,55 +367,3 @@ STORED: Mapping[str, Field[Any]] = {
     spec.name: spec for spec in fields(Evidence) if spec.metadata.get("of") is not None
 }
 """The fields that have a column in the table of pairs."""
-
-
-@dataclass(frozen=True, eq=False)
-class CountedPairs:
-    """Counts of pairs, the smaller code first: arrays of one length; None: not known."""
-
-    count: Numbers
-    customers: Numbers | None
-    forward: Numbers | None
-    """Baskets in which the smaller code came first."""
-    overall: Numbers
-    """Expected by chance over all baskets: of `times`."""
-    expected: Numbers
-    """Expected by chance within strata."""
-    q: Numbers
-    season: Numbers | None
-    same_category: Numbers
-    by_customer: bool
-    """Whether a customer counts once."""
-    prior: LiftPrior | None
-    price_per_month: Numbers | None = None
-    """Price of both items, divided by the months that the baskets span."""
-
-    @property
-    def times(self) -> Numbers:
-        """What is compared with `expected`."""
-        return self.customers if self.by_customer and self.customers is not None else self.count
-
-    @cached_property
-    def lift(self) -> LiftEstimate:
-        """Over all baskets."""
-        return estimate_lifts(self.prior, self.times, self.overall)
-
-    @cached_property
-    def within(self) -> LiftEstimate:
-        """Within strata."""
-        return self.lift.within(self.overall, self.expected)
-
-    @property
-    def revenue(self) -> Numbers | None:
-        """The count beyond chance, in money per month."""
-        price = self.price_per_month
-        return None if price is None else self.expected * (self.within.low - 1) * price
-
-    def columns(self) -> dict[str, Numbers]:
-        """The columns of `STORED` that are known."""
-        made = {name: spec.metadata["of"](self) for name, spec in STORED.items()}
-        return {
-            name: values.astype(STORED[name].metadata["kind"])
-            for name, values in made.items()
-            if values is not None
-        }
