@@ -109,7 +109,8 @@ def draw_weights(file: Path) -> None:
     """Weights of the default ranking's features on the Instacart half-split."""
     from neatrec.models.odds.features import WORDS
 
-    learned, words = results("odds_claim")["half"]["learned"], WORDS
+    learned = results("odds_claim")["half"]["learned"]
+    words = {key: text for key, text in WORDS.items() if key in learned["strong"]["weights"]}
     figure = Figure(figsize=(6.4, 3.2), layout="constrained")
     axes, rows = figure.subplots(), range(len(words))
     for shift, name, color in ((-0.2, "strong", "#1c6247"), (0.2, "dependent", "#9aa69f")):

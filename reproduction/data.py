@@ -1,4 +1,4 @@
-"""The data of the paper, and Complete Journey in place of the Walmart data, which are not public."""
+"""The paper's data, and Complete Journey instead of the Walmart data, which are not public."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PaperData:
 
 
 def read_instacart(folder: str | Path) -> PaperData:
-    """The folder's orders, split as in the paper where it has the prior orders, else into halves."""
+    """The folder's orders, split as in the paper if it has the prior orders, else into halves."""
     baskets = read_baskets(str(folder))
     if "eval_set" not in baskets.attributes:
         raise SourceError(
@@ -62,7 +62,7 @@ def read_instacart(folder: str | Path) -> PaperData:
 
 
 def read_complete_journey(levels: tuple[float, ...]) -> PaperData:
-    """Weeks 1 to 42 against 43 to 53; labels of both of whose items the training weeks have sold."""
+    """Weeks 1 to 42 against 43 to 53; both items of a label are sold in the training weeks."""
     baskets = read_baskets("complete-journey")
     baskets = only_items(baskets, baskets.item_counts >= JOURNEY_PURCHASES)
     baskets = replace(baskets, catalog=with_one_unknown(baskets.catalog))

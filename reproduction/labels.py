@@ -115,7 +115,7 @@ def label_count_table(labels: Labels, journey: PaperData | None) -> Table:
 
 
 def department_tables(labels: Labels, pairs: TestedPairs) -> tuple[Table, Table]:
-    """Table V: shares of all pairs and of the labels by the query's department, and its last row."""
+    """Table V: shares of all pairs and of the labels by the query's department, and last row."""
     printed = paper_numbers()["departments"]
     names = labels.catalog.category_names[labels.catalog.levels.index("department")]
     department = labels.catalog.category_of("department")
@@ -182,7 +182,7 @@ def case_pairs_table(key: str, pairs: TestedPairs) -> Table:
 
 
 def top_items_table(data: PaperData) -> Table:
-    """Table VIII beside the items bought most in the training orders, or in the orders there are."""
+    """Table VIII beside the items bought most in the training orders, or in all orders."""
     baskets = data.train if data.same_split else data.evaluated
     order = np.argsort(-baskets.item_counts, kind="stable")
     rows = []
@@ -195,7 +195,7 @@ def top_items_table(data: PaperData) -> Table:
 
 
 def pop_table(labels: Labels) -> Table:
-    """Pop's 15 HR and 15 NDCG: the paper's own list of popular items, unfiltered, for these labels."""
+    """Pop's 15 HR and 15 NDCG: the paper's list of popular items, unfiltered, for these labels."""
     numbers = paper_numbers()
     place = {name: rank for rank, name in enumerate(numbers["top20"]["items"])}
     by_code = np.array([place.get(labels.catalog.name(c), -1) for c in range(len(labels.catalog))])

@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def comparison_tables(data: PaperData, result: Leaderboard) -> list[Table]:
-    """Tables IX to XIV: a line of the paper's and ours below it, then the models that the paper does not have."""
+    """Tables IX to XIV: each line of the paper with ours below it, then our other models."""
     numbers = paper_numbers()
     keys = [f"{metric}@{k}" for metric in ("hr", "ndcg") for k in numbers["settings"]["k"]]
     tables = []

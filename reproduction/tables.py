@@ -50,7 +50,7 @@ def compared(
     digits: int | None = None,
     share: float = 0.0,
 ) -> str:
-    """`exact` where all numbers agree to `digits` or within `share` of the paper's, else the first that differs.
+    """`exact` if all numbers agree to `digits` or within `share`, else the first that differs.
 
     >>> compared([0.00139], [0.0014], digits=4), compared([5084.6], [5084.536], share=0.0005)
     ('exact', 'exact')

@@ -54,7 +54,7 @@ def pair_filter(bundle: LoadedBundle, query: PairFilters) -> PairSelection:
 def page_of_pairs(
     bundle: LoadedBundle, query: PairsQuery
 ) -> tuple[int, npt.NDArray[np.int64], int | None]:
-    """How many pairs fit, the rows of one page of them, and the number of the next page that has some."""
+    """Number of selected pairs, rows of one page, and the number of the next page if any."""
     skip = (query.page - 1) * query.k
     total, rows = bundle.pairs.find(query.sort, pair_filter(bundle, query), skip, query.k)
     return total, rows, query.page + 1 if skip + len(rows) < total and len(rows) else None
