@@ -139,6 +139,7 @@ def test_a_column_that_gives_every_basket_one_item_is_refused(tmp_path: Path) ->
     assert len(read_baskets(path, wrong)) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["o.arrow", "o.arrows", "o.parquet"])
 def test_a_damaged_file_is_an_error_and_never_a_crash(tmp_path: Path, kind: str) -> None:
     """Arrow files are not mapped: one that says it is longer than it is ended the process."""

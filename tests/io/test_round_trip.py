@@ -76,6 +76,7 @@ def write_csv(path: Path, rows: Rows, **dialect: Any) -> None:
         out.writerows(rows)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(shops, st.randoms(use_true_random=False))
 def test_baskets_survive_csv_and_parquet_in_any_order_and_any_number_of_files(
@@ -101,6 +102,7 @@ def test_baskets_survive_csv_and_parquet_in_any_order_and_any_number_of_files(
     assert all(baskets.ordered and not baskets.dropped for baskets in read)
 
 
+@pytest.mark.slow
 @settings(max_examples=6)
 @given(shops)
 def test_data_frames_say_the_same_as_files(shop: dict[str, tuple[str, list[str]]]) -> None:
