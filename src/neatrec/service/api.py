@@ -16,11 +16,17 @@ from pydantic_core import to_json
 
 from neatrec._version import __version__
 from neatrec.service import schemas
-from neatrec.service.answers import completes, for_new_item, goes_with
+from neatrec.service.answers import (
+    completes,
+    for_new_item,
+    goes_with,
+    page_of_pairs,
+    pair_filter,
+    pair_out,
+)
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.metrics import Metrics
 from neatrec.service.problems import RequestError, bad, invalid, refused
-from neatrec.service.render import page_of_pairs, pair_filter, pair_out
 from neatrec.service.schemas import RequestModel, error_responses
 from neatrec.service.settings import MAX_QUERY_STRING
 from neatrec.service.snapshot import ServingSnapshot

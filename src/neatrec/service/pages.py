@@ -13,10 +13,9 @@ from pydantic import Field
 
 from neatrec._version import __version__
 from neatrec.service import schemas, views
-from neatrec.service.answers import completes, goes_with
+from neatrec.service.answers import completes, goes_with, page_of_pairs
 from neatrec.service.api import Route, find, snapshot_of
 from neatrec.service.problems import RequestError, bad
-from neatrec.service.render import page_of_pairs
 from neatrec.service.sessions import EditorSession
 from neatrec.service.settings import MAX_ITEMS, ServiceSettings
 from neatrec.serving import FOOTER

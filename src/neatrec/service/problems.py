@@ -45,9 +45,6 @@ class RequestError(NeatrecError):
         return JSONResponse(self.to_dict(), self.status, headers=HEADERS.get(self.status))
 
 
-Problem = RequestError
-
-
 def bad(argument: str, wanted: str, got: object, *, hint: str | None = None) -> RequestError:
     """A parameter with a wrong value."""
     message = f"`{argument}` must be {wanted}, got {printable(repr(got))}"
