@@ -146,6 +146,23 @@ def test_a_matrix_is_left_as_it_is_and_counts_an_item_once() -> None:
     assert matrix.nnz == 4
 
 
+@pytest.mark.parametrize("kind", [pa.table, pandas.DataFrame, polars.DataFrame])
+def test_the_catalogue_may_be_any_data_frame(kind: Any) -> None:
+    names = kind({"sku": ["milk", "tea"], "name": ["Whole milk", "Green tea"]})
+    shop = neatrec.fit(lines(), catalog=names, model="shrunk-lift")
+    found = shop.goes_with("Green tea", min_evidence="guess").to_arrow()
+    assert found["item"].to_pylist() == ["Whole milk"]
+
+
+def test_options_of_the_source_hold_beside_named_columns() -> None:
+    orders = lines().rename_columns(["o", "sku"])
+    options = neatrec.SourceOptions(basket="sku", exclude_item=["rice"])
+    shop = neatrec.fit(orders, basket="o", options=options, model="shrunk-lift")
+    assert shop.table.catalog.ids.to_pylist() == ["milk", "tea"]
+    with pytest.raises(ParameterError, match="`options` must be given with a table of orders"):
+        neatrec.fit([["tea", "milk"]], options=options)
+
+
 def test_what_would_be_ignored_is_refused() -> None:
     with pytest.raises(ParameterError, match="`items` must be given with a sparse matrix"):
         as_baskets([["tea", "milk"]], ["tea"], {})

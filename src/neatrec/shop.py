@@ -353,7 +353,7 @@ def fit(
     items
         Names of the columns of a sparse matrix.
     options
-        Further options of the source, in place of the arguments above.
+        Further options of the source; the arguments above come before them.
     model
         Name of a model; by default the one of `neatrec train`.
     settings
@@ -384,11 +384,10 @@ def fit(
         "position": position,
         "time": time,
     }
-    given |= {"name": name, "category": category, "group": group, "quantity": quantity}
-    given |= {"price": price}
-    given |= {"catalog": catalog, "since": since, "until": until, "options": options}
-    columns = {key: value for key, value in given.items() if value is not None and value != ()}
-    baskets = as_baskets(orders, items, columns)
+    given |= {"name": name, "category": category or None, "group": group, "quantity": quantity}
+    given |= {"price": price, "catalog": catalog, "since": since, "until": until}
+    columns = {key: value for key, value in given.items() if value is not None}
+    baskets = as_baskets(orders, items, columns, options)
     folder = TemporaryDirectory(prefix="neatrec-shop-")
     bundle = Path(folder.name) / "bundle"
     choice = ModelChoice(model=model, parameters=dict(settings or {}))

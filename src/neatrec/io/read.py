@@ -89,6 +89,7 @@ def as_baskets(
     orders: Any,
     items: Sequence[str] | None = None,
     columns: Mapping[str, Any] = MappingProxyType({}),
+    options: SourceOptions | None = None,
 ) -> Baskets:
     """The baskets of anything that `neatrec.fit` takes.
 
@@ -100,9 +101,10 @@ def as_baskets(
     is_matrix, is_lists = hasattr(orders, "tocsr"), isinstance(orders, list | tuple)
     if items is not None and not is_matrix:
         raise must_be("items", "given with a sparse matrix", items)
-    if columns and (is_matrix or is_lists or isinstance(orders, Baskets)):
+    given = [*columns, *(["options"] if options is not None else [])]
+    if given and (is_matrix or is_lists or isinstance(orders, Baskets)):
         wanted = "given with a table of orders, which has columns"
-        raise must_be(next(iter(columns)), wanted, type(orders).__name__)
+        raise must_be(given[0], wanted, type(orders).__name__)
     if isinstance(orders, Baskets):
         return orders
     if is_matrix:
@@ -113,7 +115,7 @@ def as_baskets(
         orders = orders.collect()
     elif hasattr(orders, "to_arrow_table"):  # a DuckDB relation
         orders = orders.to_arrow_table()
-    return _read(orders, options_from(None, dict(columns)), for_pairs=True)
+    return _read(orders, options_from(options, dict(columns)), for_pairs=True)
 
 
 def _from_lists(orders: Sequence[Any]) -> Baskets:
