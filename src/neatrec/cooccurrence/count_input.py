@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -77,22 +76,10 @@ class CountInput:
         """Whether the window is as wide as the longest basket."""
         return self.window >= int(self.sizes.max(initial=1)) - 1
 
-    @cached_property
-    def customers_are_counts(self) -> bool:
-        """Whether a pair has one customer per record: one basket each, no item twice in it."""
-        from neatrec.cooccurrence.layout import basket_lines, has_repeats
-
-        if self.customers is None or np.bincount(self.customers).max(initial=0) > 1:
-            return False
-        last_basket = np.full(len(self.category), -1, dtype=np.int64)
-        return not has_repeats(basket_lines(self), last_basket)
-
     @property
     def margins_need_pairs(self) -> bool:
         """Whether margins are sums over pairs; else they follow from the lines."""
-        return not self.all_pairs or (
-            self.counting.once_per_customer and not self.customers_are_counts
-        )
+        return not self.all_pairs or self.counting.once_per_customer
 
     def without_lines(self) -> CountInput:
         """The options without lines; `of_part` adds some."""

@@ -16,7 +16,6 @@ from neatrec.compiled import compiled, prefetch
 from neatrec.cooccurrence.layout import AHEAD, ALL, ALL_ORDERED, CUSTOMERS, WINDOW
 
 LOW = 0xFFFFFFFF
-BACKWARD = 1 << 32
 
 
 @compiled
@@ -71,24 +70,16 @@ def _count_window(r, rows, counters):
     """
     posting, line_rank = rows.posting, rows.line_rank
     counter, touched = counters.counter, counters.touched
-    back = BACKWARD if rows.ordered else 1
     met = np.int64(0)
-    own = np.uint32(r)
     for p in range(rows.bounds[r], rows.bounds[r + 1]):
         _prefetch_basket(p, posting, line_rank)
-        k0 = np.int64(posting[p, 0])
-        for k in range(k0 - posting[p, 1], k0):
-            j = min(np.uint32(line_rank[k]), own)
+        own = np.int64(posting[p, 0])
+        for k in range(own - posting[p, 1], own + posting[p, 2] + 1):
+            j = min(np.uint32(line_rank[k]), np.uint32(r))
             t = counter[j]
             touched[met] = j
             met += np.int64(t == 0)
-            counter[j] = t + back
-        for k in range(k0 + 1, k0 + 1 + posting[p, 2]):
-            j = min(np.uint32(line_rank[k]), own)
-            t = counter[j]
-            touched[met] = j
-            met += np.int64(t == 0)
-            counter[j] = t + 1
+            counter[j] = t + (np.int64(1) << (np.int64(rows.ordered and k < own) << 5))
     return met
 
 
@@ -174,18 +165,25 @@ def _fill_counters(r, rows, counters):
 
 
 @compiled
-def _sweep(r, met, min_count, rows, counters):
-    """Empty the counters; touched and counts then begin with the frequent enough partners.
+def _count_row(r, min_count, rows, counters):
+    """Count row r and empty the counters; touched and counts then begin with the frequent partners.
 
     Returns the number of these partners, and of all pairs.
     """
-    counter, touched, counts = counters.counter, counters.touched, counters.counts
-    removal = rows.removal
+    met = _fill_counters(r, rows, counters)
+    counter, touched, counts, by_customer, customers = counters
+    removal, with_customers = rows.removal, rows.way >= CUSTOMERS
     stay, pairs = np.int64(0), np.int64(0)
     for k in range(met):
         j = np.uint32(touched[k])
-        t = counter[j]
-        counter[j] = 0
+        if with_customers:
+            customers[stay] = by_customer[j, 1]
+            t = by_customer[j, 1] if rows.once else by_customer[j, 0]
+            by_customer[j, 0], by_customer[j, 1] = 0, 0
+            by_customer[j, 2], by_customer[j, 3] = -1, -1
+        else:
+            t = counter[j]
+            counter[j] = 0
         # no partner of the same category, nor the item itself where a basket holds it twice
         other = np.int64(removal[j] != removal[r])
         touched[stay] = j
@@ -193,34 +191,6 @@ def _sweep(r, met, min_count, rows, counters):
         stay += other & np.int64(_times(t, rows.directed) >= min_count)
         pairs += other * _directions(t, rows.directed)
     return stay, pairs
-
-
-@compiled
-def _sweep_customers(r, met, min_count, rows, counters):
-    """`_sweep` that also empties the customers' counters."""
-    _, touched, counts, by_customer, customers = counters
-    removal = rows.removal
-    stay, pairs = np.int64(0), np.int64(0)
-    for k in range(met):
-        j = np.uint32(touched[k])
-        t = by_customer[j, 1] if rows.once else by_customer[j, 0]
-        customers[stay] = by_customer[j, 1]
-        counts[stay] = t
-        touched[stay] = j
-        by_customer[j, 0], by_customer[j, 1], by_customer[j, 2], by_customer[j, 3] = 0, 0, -1, -1
-        other = np.int64(removal[j] != removal[r])
-        stay += other & np.int64(_times(t, rows.directed) >= min_count)
-        pairs += other * _directions(t, rows.directed)
-    return stay, pairs
-
-
-@compiled
-def _count_row(r, min_count, rows, counters):
-    """(partners in touched and counts, pairs) of row r; all counters are clean again."""
-    met = _fill_counters(r, rows, counters)
-    if rows.way >= CUSTOMERS:
-        return _sweep_customers(r, met, min_count, rows, counters)
-    return _sweep(r, met, min_count, rows, counters)
 
 
 @compiled
@@ -241,9 +211,7 @@ def _write(n, r, stay, rows, counters, min_count, out):
             if len(ordered):
                 ordered[n] = behind if rows.directed else ahead
             if len(customers):
-                # without counters of customers every record has its own customer
-                apart = rows.way >= CUSTOMERS
-                customers[n] = counters.customers[k] >> (32 * backward) & LOW if apart else times
+                customers[n] = counters.customers[k] >> (32 * backward) & LOW
             n += 1
     return n
 

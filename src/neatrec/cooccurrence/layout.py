@@ -60,7 +60,7 @@ class RowLayout(NamedTuple):
     line_rank: Int32
     line: Int64
     customer: Int32
-    """The customer of each posting; empty where customers have no counters of their own."""
+    """The customer of each posting; empty where users are not known."""
     code: Int32
     """The item's code, by rank."""
     removal: Int32
@@ -89,9 +89,13 @@ class ItemRows:
     layout: RowLayout
     visits: Int64
     """Line pairs that each row looks at."""
-    customers_known: bool
     counted: range
     """The rows to count: all, or those of a band."""
+
+    @property
+    def has_customers(self) -> bool:
+        """Whether pairs have customers."""
+        return self.layout.way >= CUSTOMERS
 
     @cached_property
     def max_pairs(self) -> Int64:
@@ -130,7 +134,7 @@ def basket_lines(source: CountInput, part: slice = slice(None)) -> BasketLines:
 
 def make_rows(source: CountInput, band: Band | None = None) -> ItemRows:
     """Sort the lines by item and by basket: two counting sorts, a constant cost per line."""
-    apart = source.customers is not None and not source.customers_are_counts
+    apart = source.customers is not None
     if apart:
         source = source.by_customer()
     lines, c = basket_lines(source), source.counting
@@ -173,7 +177,7 @@ def make_rows(source: CountInput, band: Band | None = None) -> ItemRows:
         removal,
     )
     counted = range(len(code)) if band is None else range(band.first, band.last)
-    return ItemRows(layout, visits, source.customers is not None, counted)
+    return ItemRows(layout, visits, counted)
 
 
 def by_popularity(counts: Int64) -> Int32:
@@ -213,18 +217,6 @@ def line_counts(lines, out):
     for b in range(len(start)):
         for k in range(start[b], stop[b]):
             out[items[k]] += 1
-
-
-@compiled
-def has_repeats(lines, last_basket):
-    """Whether a basket holds an item twice; last_basket: -1 for each item."""
-    items, start, stop, _ = lines
-    for b in range(len(start)):
-        for k in range(start[b], stop[b]):
-            if last_basket[items[k]] == b:
-                return True
-            last_basket[items[k]] = b
-    return False
 
 
 @compiled

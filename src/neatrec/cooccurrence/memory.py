@@ -42,7 +42,7 @@ def count_in_memory(
 
 def count_kept(rows: ItemRows, options: CountOptions, threads: int) -> tuple[KeptPairs, int]:
     """The pairs of the rows that the options keep, and the number of all pairs."""
-    kept, pairs = KeptPairs(options, customers=rows.customers_known), 0
+    kept, pairs = KeptPairs(options, customers=rows.has_customers), 0
     for block, seen in _in_order(
         rows.blocks(), lambda task, c: _count_block(rows, task, options, c), rows, threads
     ):
@@ -102,7 +102,7 @@ def _count_block(
 ) -> tuple[PairBlock, int]:
     """The pairs of some rows that occur often enough, and the number of all pairs."""
     most = int(rows.max_pairs[slice(*task)].sum()) * (2 if options.directed else 1)
-    block = PairBlock.empty(most, ordered=rows.layout.ordered, customers=rows.customers_known)
+    block = PairBlock.empty(most, ordered=rows.layout.ordered, customers=rows.has_customers)
     written, pairs = count_rows(*task, rows.layout, counters, options.min_count, block)
     return block.where(slice(written)), int(pairs)
 
