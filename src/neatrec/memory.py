@@ -1,4 +1,4 @@
-"""How much memory there is: of the machine, or of the container where that is less."""
+"""The memory and the processors of this machine, or of the container where they are fewer."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ def available_memory() -> int:
     """Bytes that can be had now without swapping."""
     limit, used = container_memory()
     return min(_free_on_machine(), max(limit - used, 0))
+
+
+def available_processors() -> int:
+    """Processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def container_memory(folder: Path = CONTROL_GROUPS) -> tuple[int, int]:

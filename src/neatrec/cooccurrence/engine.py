@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 from neatrec.errors import must_be_one_of, require_whole
+from neatrec.memory import available_processors
 
 ENGINES = ("memory", "spark")
 MAX_THREADS = 1024
@@ -42,8 +42,3 @@ class Engine:
 
 
 MEMORY = Engine()
-
-
-def available_processors() -> int:
-    """Processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import pairwise
 
-from neatrec.cooccurrence.engine import available_processors
+from neatrec.memory import available_processors
 
 MIN_PAIRS_PER_THREAD = 10_000
 """Pairs of items for which a thread is worth starting, where the work is a product of their vectors."""

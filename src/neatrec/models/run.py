@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from neatrec.cooccurrence.count_book import CountBook
-from neatrec.cooccurrence.engine import Engine, available_processors
+from neatrec.cooccurrence.engine import Engine
 from neatrec.data.baskets import Baskets
 from neatrec.data.randomness import Seed, as_generator
 from neatrec.errors import must_be_one_of, require_whole
+from neatrec.memory import available_processors
 
 
 @dataclass(frozen=True)

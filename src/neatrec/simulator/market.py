@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from neatrec.data.baskets import Attribute, Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.data.randomness import children, kernel_seed
 from neatrec.errors import must_be, must_be_one_of, require_whole
+from neatrec.memory import available_processors
 from neatrec.simulator.catalog import (
     STAPLE,
     Floats,
@@ -166,7 +166,7 @@ def supermarket(
     <Baskets 1,000 baskets, 9,974 lines, 100 items, 124 users, in cart order>
     """
     options = SupermarketOptions(baskets, items, households, stores, strength, coarse, seed)
-    threads = _cores() if threads is None else require_whole("threads", threads)
+    threads = available_processors() if threads is None else require_whole("threads", threads)
     households = max(1, baskets // VISITS) if households is None else households
     shop, truth = _build_shop(options)
     source = f"supermarket:baskets={baskets},items={items},households={households}"
@@ -258,10 +258,6 @@ def _times(
 
 def _store_name(number: int) -> str:
     return f"Store {number + 1:02d}"
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _in_parallel(work: Callable[[int, int], None], count: int, threads: int) -> None:
