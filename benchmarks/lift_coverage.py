@@ -81,7 +81,7 @@ def estimated(train: Baskets, models: tuple[str, ...]) -> Iterator[Estimated]:
         once = np.flatnonzero(config.directed | (labels.query < labels.item))
         query, item = labels.query[once], labels.item[once]
         times, margins = labels.count[once].astype(np.float64), repeated.margins
-        fit = fit_expected(margins, config.expected, directed=config.directed)
+        fit = fit_expected(margins, config.expected)
         expected = fit.of(query, item)
         yield Estimated("labels", query, item, times, expected, prior, config.counting, margins)
     pairs = EvidenceTable.of(train)
@@ -153,8 +153,8 @@ def _margin_ratio(part: Estimated, later: Margins, lines: tuple[Counts, Counts])
     weight = (1 / before + change) / (1 / before + change + 1 / (grown * before))
     out = np.ones(len(part.query))
     for factor, new, code in (
-        (first.query_factor, second.query_factor, part.query),
-        (first.item_factor, second.item_factor, part.item),
+        (first.query, second.query, part.query),
+        (first.item, second.item, part.item),
     ):
         pooled = weight * new + (1 - weight) * factor * (new.sum() / factor.sum())
         out *= np.divide(

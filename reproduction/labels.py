@@ -246,7 +246,7 @@ def overlap_table(labels: Labels, calibrated: Labels) -> Table:
 def negatives_table(labels: Labels, pairs: TestedPairs) -> Table:
     """Pairs the paper calls negatively dependent, and those of them bought together too often."""
     rows, counts = [], pairs.counts
-    chance = [fit_expected(counts.margins, kind, directed=True) for kind in ("product", "quasi")]
+    chance = [fit_expected(counts.margins, kind) for kind in ("product", "quasi")]
     expected = [each.of(counts.query, counts.item) for each in chance]
     for level in labels.levels:
         negative = pairs.at(level, positive=False)

@@ -64,9 +64,7 @@ def test_keeping_some_pairs_is_counting_all_and_leaving_out_the_rest(
     some = every.where(np.arange(len(every)) % 2 == 0)
     touching = np.array(data.draw(st.lists(st.integers(0, len(baskets.catalog) - 1))), np.int32)
     largest = np.array([0.0, 1.5, 3.0])
-    limit = ExpectedLimit(
-        fit_expected(every.margins, "product", directed=options.directed), largest
-    )
+    limit = ExpectedLimit(fit_expected(every.margins, "product"), largest)
     expected = limit.expected.of(every.query, every.item, every.count)
     touched = np.isin(every.query, touching) | np.isin(every.item, touching)
     kept = {

@@ -80,7 +80,7 @@ def test_expected_counts_are_the_sum_over_strata(baskets, kind, data):
     )
     counting = CountOptions(directed=baskets.ordered)
     parts = stratum_margins(baskets, stores, counting)
-    got = fit_strata(parts, baskets.catalog.category_of(), kind, directed=baskets.ordered)
+    got = fit_strata(parts, baskets.catalog.category_of(), kind)
     wanted = np.zeros((len(baskets.catalog),) * 2)
     for store in set(stores):
         part = baskets.select(stores == store)

@@ -79,7 +79,7 @@ def measure_power(
     known[labels.query] = True
     known[labels.item] = True
     sales = baskets.item_counts
-    *tenths, best = _tiers(baskets, margins, needed, directed=config.directed)
+    *tenths, best = _tiers(baskets, margins, needed)
     return Power(
         records=margins.records,
         possible_pairs=possible,
@@ -133,16 +133,14 @@ def _critical_count(expected: Floats, threshold: float) -> Floats:
     return high
 
 
-def _tiers(
-    baskets: Baskets, margins: Margins, threshold: float, *, directed: bool
-) -> tuple[PowerTier, ...]:
+def _tiers(baskets: Baskets, margins: Margins, threshold: float) -> tuple[PowerTier, ...]:
     """Tenths of the bought items, the rarest first, and then the most popular hundredth."""
     sales = baskets.item_counts
     bought = np.flatnonzero(sales)
     by_sales = bought[np.argsort(sales[bought], kind="stable")]
     tenths = [part for part in np.array_split(by_sales, 10) if len(part)]
     parts = [*tenths, by_sales[-max(len(by_sales) // 100, 1) :]]
-    factors = fit_expected(margins, "quasi", directed=directed)
+    factors = fit_expected(margins, "quasi")
     # a typical item has the mean factors of its tier
     query, item = (
         np.array([f[part].mean() for part in parts]) for f in (factors.query, factors.item)

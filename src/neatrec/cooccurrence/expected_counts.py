@@ -24,7 +24,7 @@ from neatrec.cooccurrence.strata import (
 )
 from neatrec.data.baskets import Baskets
 from neatrec.data.counts import CountOptions, Margins
-from neatrec.statistics import poisson_tail, quasi_independence
+from neatrec.statistics import Factors, poisson_tail, quasi_independence
 
 Codes = npt.NDArray[np.int32]
 Counts = npt.NDArray[np.int64]
@@ -33,20 +33,6 @@ CountedPairs = tuple[Codes, Codes, npt.NDArray[Any]]
 """Aligned queries, items and counts."""
 SIGNIFICANT = 1e-7
 """Largest probability by chance of a factor of strata that is applied."""
-
-
-@dataclass(frozen=True, eq=False)
-class Factors:
-    """E = a_q b_v."""
-
-    query: Floats
-    """a, shape (items,)."""
-    item: Floats
-    """b, shape (items,)."""
-
-    def of(self, query: Codes, item: Codes, count: npt.NDArray[Any] | None = None) -> Floats:
-        """E of the aligned pairs; their counts do not matter."""
-        return self.query[query] * self.item[item]
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,14 +133,14 @@ class StratifiedExpected:
             of_each = np.unique(strata, return_index=True)[1]  # a basket of each stratum
             columns = {name: stratum_column(baskets, name)[of_each] for name in together}
             month = month_of_year(baskets)[of_each] if MONTH in together else None
-            factors = fit_strata(margins, category, kind, directed=counting.directed)
+            factors = fit_strata(margins, category, kind)
             groups.append(StratumGroup(margins, factors, columns, month))
         part, size = groups[0].margins, len(category)
         first, second = (
             np.bincount(part.item, each, size).astype(each.dtype)
             for each in (part.first, part.second)
         )
-        overall = Factors(*_factors(first, second, category, kind, counting.directed))
+        overall = _factors(first, second, category, kind)
         return cls(overall, tuple(groups), category, Occasions.of(baskets, counting))
 
     def of(self, query: Codes, item: Codes, count: npt.NDArray[Any]) -> Floats:
@@ -219,7 +205,7 @@ class StratifiedExpected:
         return (best + 1).astype(np.uint8), season
 
     def _merged(self, group: StratumGroup, codes: Counts) -> StratifiedFactors:
-        return fit_strata(group.margins.merged(codes), self.category, "product", directed=False)
+        return fit_strata(group.margins.merged(codes), self.category, "product")
 
     def _by_month(self, group: StratumGroup, query: Codes, item: Codes) -> Floats:
         """The expected count of each pair in each month of the year, shape (12, pairs)."""
@@ -258,38 +244,33 @@ def unexplained(
     return StratifiedExpected.fit(baskets, names, replace(counting, directed=False), "product")
 
 
-def fit_expected(margins: Margins, kind: str, *, directed: bool) -> Factors:
+def fit_expected(margins: Margins, kind: str) -> Factors:
     """Fit expected counts to the margins of a count.
 
     `kind` is quasi (pairs of different categories only) or product.
     """
-    return Factors(*_factors(margins.first, margins.second, margins.category, kind, directed))
+    return _factors(margins.first, margins.second, margins.category, kind)
 
 
-def fit_strata(
-    margins: StratumMargins, category: Codes, kind: str, *, directed: bool
-) -> StratifiedFactors:
+def fit_strata(margins: StratumMargins, category: Codes, kind: str) -> StratifiedFactors:
     """The sum of the expected counts of strata, each fitted to the margins of its stratum."""
     query, item = np.zeros(len(margins.item)), np.zeros(len(margins.item))
     limits = np.searchsorted(margins.stratum, np.arange(margins.stratum.max(initial=-1) + 2))
     for begin, end in pairwise(limits):
         part = slice(begin, end)
-        query[part], item[part] = _factors(
-            margins.first[part], margins.second[part], category[margins.item[part]], kind, directed
-        )
+        first, second = margins.first[part], margins.second[part]
+        factors = _factors(first, second, category[margins.item[part]], kind)
+        query[part], item[part] = factors.query, factors.item
     order = np.argsort(margins.item, kind="stable")
     start = np.searchsorted(margins.item[order], np.arange(len(category) + 1))
     return StratifiedFactors(start, margins.stratum[order], query[order], item[order])
 
 
-def _factors(
-    first: Counts, second: Counts, category: Codes, kind: str, directed: bool
-) -> tuple[Floats, Floats]:
+def _factors(first: Counts, second: Counts, category: Codes, kind: str) -> Factors:
     if kind == "quasi":
-        fit = quasi_independence(first, second, category)
-        return fit.query_factor, fit.item_factor
+        return quasi_independence(first, second, category)
     # the margins of all items sum to N, or to 2N if undirected: each is a share of this sum
-    return first.astype(np.float64), second / max(first.sum(), 1)
+    return Factors(first.astype(np.float64), second / max(first.sum(), 1))
 
 
 @compiled

@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.cooccurrence.count_book import CountBook
-from neatrec.cooccurrence.expected_counts import Factors, fit_expected
+from neatrec.cooccurrence.expected_counts import fit_expected
 from neatrec.cooccurrence.kept_pairs import pair_hash
 from neatrec.data.counts import Counts, Margins
 from neatrec.statistics import (
+    Factors,
     HalfCounts,
     LiftPrior,
     PairSample,
@@ -68,7 +69,7 @@ class _Repeated:
     kind: str
 
     def expected(self, margins: Margins) -> Factors:
-        return fit_expected(margins, self.kind, directed=self.pairs.options.directed)
+        return fit_expected(margins, self.kind)
 
     def parted(self, sample: PairSample, book: CountBook, first: str, second: str) -> HalfCounts:
         """The counts in two parts of the baskets."""

@@ -21,7 +21,7 @@ from neatrec.errors import ParameterError, must_be
 from neatrec.evaluation.candidates import Codes, Numbers, partners
 from neatrec.evaluation.intervals import ROUNDS, pooled_ratios
 from neatrec.evaluation.metrics import KS
-from neatrec.statistics import QuasiIndependence, quasi_independence
+from neatrec.statistics import Factors, quasi_independence
 from neatrec.text import printable
 
 Floats = npt.NDArray[np.float64]
@@ -35,7 +35,7 @@ class HeldOutPairs:
 
     queries: Codes
     bought_with: Counts
-    chance: QuasiIndependence
+    chance: Factors
     sales: Numbers
     """Lines of each item in the test baskets, shape (items,)."""
 
@@ -129,5 +129,5 @@ def pair_counts(queries: Codes, answers: Codes, held: HeldOutPairs) -> tuple[Flo
     query, item = np.broadcast_to(queries[:, None], answers.shape)[known], answers[known]
     observed, expected = np.zeros(answers.shape), np.zeros(answers.shape)
     observed[known] = held.bought_with.values("count", query, item)
-    expected[known] = held.chance.expected(query, item)
+    expected[known] = held.chance.of(query, item)
     return observed, expected

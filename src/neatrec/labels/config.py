@@ -123,7 +123,7 @@ class LabelConfig(LabelOptions):
     def expected_of(self, baskets: Baskets, margins: Margins) -> Expected:
         """Expected counts with these margins of the baskets, or with the margins of strata."""
         if not self.strata:
-            return fit_expected(margins, self.expected, directed=self.directed)
+            return fit_expected(margins, self.expected)
         return StratifiedExpected.fit(baskets, self.strata, self.counting, self.expected)
 
     def lifts_in(self, baskets: Baskets, query: Codes, item: Codes, engine: Engine) -> Floats:

@@ -84,7 +84,7 @@ def labels_of(book: CountBook, options: LabelOptions = DEFAULTS) -> Labels:
     tested, thresholds, passing = tested_pairs(config, book)
     totals, overall, prior = tested.margins, passing.column("expected"), None
     if config.protocol == "calibrated" and len(passing):
-        fitted = fit_expected(totals, config.expected, directed=config.directed)
+        fitted = fit_expected(totals, config.expected)
         overall = fitted.of(passing.query, passing.item)
         repeated = book.count("all", replace(config.counting, min_count=LEAST_COUNT))
         prior = lift_prior(repeated, book, config.expected)

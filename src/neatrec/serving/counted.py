@@ -154,7 +154,7 @@ class EvidenceTable:
         pairs, totals = counted.pairs, counted.totals
         category = baskets.catalog.category_of(None) if category is None else category
         fit = quasi_independence(totals.first, totals.second, totals.category)
-        overall = fit.expected(pairs.query, pairs.item)
+        overall = fit.of(pairs.query, pairs.item)
         within = counted.within
         expected = overall if within is None else within.of(pairs.query, pairs.item, counted.times)
         possible = possible_pairs(totals.first, totals.second, totals.category, directed=False)
@@ -180,8 +180,8 @@ class EvidenceTable:
             one=pairs.query,
             other=pairs.item,
             columns={**found.columns(), "grade": grade},
-            query_factor=fit.query_factor,
-            item_factor=fit.item_factor,
+            query_factor=fit.query,
+            item_factor=fit.item,
             category=category,
             strata=counted.strata,
             by_customer=counted.by_customer,

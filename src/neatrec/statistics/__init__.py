@@ -11,7 +11,7 @@ from neatrec.statistics.association import (
 )
 from neatrec.statistics.discovery import benjamini_hochberg
 from neatrec.statistics.independence import (
-    QuasiIndependence,
+    Factors,
     possible_pairs,
     quasi_independence,
     sample_possible_pairs,
@@ -29,11 +29,11 @@ from neatrec.statistics.shrinkage import (
 from neatrec.statistics.tails import garwood_interval, largest_mean, poisson_log_tail, poisson_tail
 
 __all__ = [
+    "Factors",
     "HalfCounts",
     "LiftEstimate",
     "LiftPrior",
     "PairSample",
-    "QuasiIndependence",
     "benjamini_hochberg",
     "chi_squared",
     "chi_squared_p",

@@ -24,22 +24,20 @@ Codes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class QuasiIndependence:
-    """E = a_q b_v for pairs of different categories."""
+class Factors:
+    """E = a_q b_v."""
 
-    query_factor: Floats
+    query: Floats
     """a, shape (items,)."""
-    item_factor: Floats
+    item: Floats
     """b, shape (items,)."""
-    rounds: int
-    """Rounds of proportional fitting; 0 for a direct solution."""
 
-    def expected(self, query: Counts, item: Counts) -> Floats:
-        """E of the pairs of different categories (query, item), aligned codes."""
-        return self.query_factor[query] * self.item_factor[item]
+    def of(self, query: Counts, item: Counts, count: Numbers | None = None) -> Floats:
+        """E of the aligned pairs; their counts do not matter."""
+        return self.query[query] * self.item[item]
 
 
-def quasi_independence(first: Numbers, second: Numbers, category: Counts) -> QuasiIndependence:
+def quasi_independence(first: Numbers, second: Numbers, category: Counts) -> Factors:
     """Fit expected counts with the margins `first` (F_q.) and `second` (F_.v).
 
     `category` holds a code per item; a negative code is a category of its own. Within a category a
@@ -47,15 +45,15 @@ def quasi_independence(first: Numbers, second: Numbers, category: Counts) -> Qua
     a few rounds.
 
     >>> fit = quasi_independence([2, 1, 1], [1, 1, 2], np.array([0, 1, 2]))
-    >>> fit.expected(np.array([0, 0]), np.array([1, 2])).round(3).tolist()
+    >>> fit.of(np.array([0, 0]), np.array([1, 2])).round(3).tolist()
     [0.603, 1.397]
     """
     f, s = as_floats(first), as_floats(second)
     group = groups_of(category)
     count = int(group.max()) + 1 if len(group) else 0
     rows, columns = np.bincount(group, f, count), np.bincount(group, s, count)
-    query_rate, item_rate, rounds = _rates(as_floats(rows), as_floats(columns))
-    return QuasiIndependence(f * query_rate[group], s * item_rate[group], rounds)
+    query_rate, item_rate = _rates(as_floats(rows), as_floats(columns))
+    return Factors(f * query_rate[group], s * item_rate[group])
 
 
 def possible_pairs(
@@ -112,15 +110,12 @@ def groups_of(category: Counts) -> Codes:
     return codes
 
 
-def _rates(rows: Floats, columns: Floats) -> tuple[Floats, Floats, int]:
-    """a_q / F_q. and b_v / F_.v, equal for all items of a category, and the number of rounds."""
+def _rates(rows: Floats, columns: Floats) -> tuple[Floats, Floats]:
+    """a_q / F_q. and b_v / F_.v, equal for all items of a category."""
     if rows.sum() == 0:
-        return np.zeros_like(rows), np.zeros_like(columns), 0
-    fitted = _proportional_fitting(rows, columns)
-    if fitted is None:
-        # a category in nearly every record: fitting hardly converges, a direct solution exists
-        fitted = (*_solve_directly(rows, columns), 0)
-    query_rate, item_rate, _ = fitted
+        return np.zeros_like(rows), np.zeros_like(columns)
+    # a category in nearly every record: fitting hardly converges, a direct solution exists
+    query_rate, item_rate = _proportional_fitting(rows, columns) or _solve_directly(rows, columns)
     a, b = query_rate * rows, item_rate * columns
     gaps = np.maximum(np.abs(a * _others(b) - rows), np.abs(b * _others(a) - columns))
     gap = gaps.max() / rows.sum()
@@ -128,18 +123,18 @@ def _rates(rows: Floats, columns: Floats) -> tuple[Floats, Floats, int]:
         raise NeatrecError(
             f"expected counts did not converge: their margins are off by {gap:.1e} of all records"
         )
-    return fitted
+    return query_rate, item_rate
 
 
-def _proportional_fitting(rows: Floats, columns: Floats) -> tuple[Floats, Floats, int] | None:
+def _proportional_fitting(rows: Floats, columns: Floats) -> tuple[Floats, Floats] | None:
     """Rates once the margins are equal, or None after ROUNDS rounds."""
     item_rate = np.ones_like(columns)
-    for round_ in range(1, ROUNDS + 1):
+    for _ in range(ROUNDS):
         query_rate = _inverse(_others(item_rate * columns))
         item_rate = _inverse(_others(query_rate * rows))
         gap = np.abs(query_rate * rows * _others(item_rate * columns) - rows).max()
         if gap <= CONVERGED * rows.sum():
-            return query_rate, item_rate, round_
+            return query_rate, item_rate
     return None
 
 
