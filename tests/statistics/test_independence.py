@@ -68,7 +68,6 @@ def test_one_item_in_nearly_every_pair_is_fitted_all_the_same(outside):
     first, second = total.copy(), total.copy()
     first[1] += outside
     second[2] += outside
-    fit = quasi_independence(first, second, np.full(5, -1))
     table = fitted_table(first, second, np.full(5, -1))
     np.testing.assert_allclose(table.sum(1), first, rtol=1e-9)
     np.testing.assert_allclose(table[0, 1:], others, rtol=1e-2)

@@ -50,31 +50,45 @@ def count_above(scores, own):
 
 
 @compiled
+def rank_row(scores, items, labels, best, r):
+    """Rank the labels of query r among candidates, and find the best; return where a NaN is, or -1.
+
+    scores, items: (candidates,); labels: LabelRows; best: BestRows.
+    """
+    best_scores, best_items = best.scores[r], best.items[r]
+    k, filled = len(best_items), 0
+    for c in range(len(scores)):
+        # most scores are below the worst of the best; NaN is not
+        if k and filled == k and scores[c] < best_scores[0]:
+            continue
+        if scores[c] != scores[c]:
+            return c
+        if k:
+            filled = offer_best(best_scores, best_items, filled, scores[c], items[c])
+    sort_best(best_scores, best_items, filled)
+    for label in range(labels.offsets[r], labels.offsets[r + 1]):
+        own = -1
+        for c in range(len(items)):
+            if items[c] == labels.items[label]:
+                own = c
+        if own >= 0:
+            labels.higher[label], labels.equal[label] = count_above(scores, scores[own])
+    return -1
+
+
+@compiled
 def rank_lists(scores, offsets, items, labels, best, out_nan):
     """Ranks within a list of candidates for each query.
 
-    scores, items: (candidates of all queries,), those of query r from offsets[r] to offsets[r + 1];
-    labels: LabelRows; best: BestRows.
+    scores, items: (candidates of all queries,), those of query r from offsets[r] to offsets[r + 1].
     """
     for r in range(len(offsets) - 1):
         start, end = offsets[r], offsets[r + 1]
-        filled = 0
-        for c in range(start, end):
-            if scores[c] != scores[c]:
-                out_nan[0] = r
-                out_nan[1] = items[c]
-                return
-            if best.items.shape[1]:
-                filled = offer_best(best.scores[r], best.items[r], filled, scores[c], items[c])
-        sort_best(best.scores[r], best.items[r], filled)
-        for label in range(labels.offsets[r], labels.offsets[r + 1]):
-            own = -1
-            for c in range(start, end):
-                if items[c] == labels.items[label]:
-                    own = c
-            if own < 0:
-                continue
-            labels.higher[label], labels.equal[label] = count_above(scores[start:end], scores[own])
+        nan = rank_row(scores[start:end], items[start:end], labels, best, r)
+        if nan >= 0:
+            out_nan[0] = r
+            out_nan[1] = items[start + nan]
+            return
 
 
 @compiled
@@ -94,46 +108,20 @@ def catalog_candidates(scores, query, category, sold, out_scores, out_items):
 
 
 @compiled
-def best_candidates(scores, items, best_items, best_scores):
-    """Put the best into best_items and best_scores, (k,); return the position of a NaN, or -1."""
-    k, filled = len(best_items), 0
-    for c in range(len(scores)):
-        # most scores are below the worst of the best; NaN is not
-        if k and filled == k and scores[c] <= best_scores[0]:
-            continue
-        if scores[c] != scores[c]:
-            return c
-        if k:
-            filled = offer_best(best_scores, best_items, filled, scores[c], items[c])
-    sort_best(best_scores, best_items, filled)
-    return -1
-
-
-@compiled
 def rank_rows(scores, queries, sold, labels, best, out_nan):
     """Ranks among all sold items, except the query and its category.
 
     scores: (rows, items); queries: CategorizedItems, with a category that no item has if unknown;
-    sold: CategorizedItems, ascending; labels: LabelRows; best: BestRows.
+    sold: CategorizedItems, ascending.
     """
-    candidate_scores = np.empty(len(sold.codes), dtype=scores.dtype)
-    candidates = np.empty(len(sold.codes), dtype=np.uint32)
+    kept = np.empty(len(sold.codes), dtype=scores.dtype)
+    candidates = np.empty(len(sold.codes), dtype=np.int32)
     for r in range(len(scores)):
         count = catalog_candidates(
-            scores[r], queries.codes[r], queries.categories[r], sold, candidate_scores, candidates
+            scores[r], queries.codes[r], queries.categories[r], sold, kept, candidates
         )
-        nan = best_candidates(
-            candidate_scores[:count], candidates[:count], best.items[r], best.scores[r]
-        )
+        nan = rank_row(kept[:count], candidates[:count], labels, best, r)
         if nan >= 0:
             out_nan[0] = r
             out_nan[1] = candidates[nan]
             return
-        for label in range(labels.offsets[r], labels.offsets[r + 1]):
-            item = labels.items[label]
-            at = np.searchsorted(candidates[:count], item)
-            if at == count or candidates[at] != item:
-                continue
-            labels.higher[label], labels.equal[label] = count_above(
-                candidate_scores[:count], candidate_scores[at]
-            )
