@@ -28,7 +28,7 @@ def test_lift_is_pooled_over_the_recommended_pairs() -> None:
     found = held_out_lifts({"m": best}, held, ks=(1, 3), rounds=200)["m"]
     together = pair_counts(test)
     observed = together[0, 1] + together[0, 2] + together[4, 5]
-    expected = held.chance.expected(np.array([0, 0, 4]), np.array([1, 2, 5])).sum()
+    expected = held.chance.of(np.array([0, 0, 4]), np.array([1, 2, 5])).sum()
     assert found.observed == {1: together[0, 1] + together[4, 5], 3: observed}
     assert found.expected[3] == pytest.approx(expected)
     assert found.lift[3][0] == pytest.approx(observed / expected)
@@ -128,7 +128,7 @@ def test_the_lift_of_cart_answers_is_counted_without_the_cart_itself() -> None:
             assert (
                 observed[c, column] == together.bought_with.values("count", query, item).sum() - own
             )
-            assert expected[c, column] == pytest.approx(together.chance.expected(query, item).sum())
+            assert expected[c, column] == pytest.approx(together.chance.of(query, item).sum())
     lift = completion(answers, hidden, ks=(1, 5)).lift[5]
     assert lift[0] == pytest.approx(observed[:, 1].sum() / expected[:, 1].sum())
     assert lift[1] <= lift[0] <= lift[2]
