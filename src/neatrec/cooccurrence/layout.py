@@ -151,17 +151,16 @@ def make_rows(source: CountInput, band: Band | None = None) -> ItemRows:
     positions = source.all_pairs and (apart or ordered)
     line_rank = np.empty(0 if positions else n, dtype=np.int32)
     line = np.empty(n if positions else 0, dtype=np.int64)
+    posting = np.empty((n, 2 if source.all_pairs else 3), dtype=place_type)
+    fill_postings(lines, rank, bounds[:-1].copy(), posting, customer)
+    first = _starts(source.sizes)
     if source.all_pairs:  # baskets sorted by rank
         way = CUSTOMERS if apart else ALL_ORDERED if ordered else ALL
-        posting = np.empty((n, 2), dtype=place_type)
-        fill_postings(lines, rank, bounds[:-1].copy(), posting, customer)
-        places = np.repeat(_starts(source.sizes)[:-1], 2).reshape(-1, 2)
+        places = np.repeat(first[:-1], 2).reshape(-1, 2)
         sort_baskets(bounds, places, posting, line_rank, line, visits)
     else:  # baskets in cart order
         way = WINDOW_CUSTOMERS if apart else WINDOW
-        posting = np.empty((n, 3), dtype=place_type)
-        out = WindowPostings(bounds[:-1].copy(), posting, customer, line_rank, visits)
-        fill_window(lines, rank, source.window, out)
+        find_neighbours(bounds, first, source.window, posting, line_rank, visits)
     removal = removal_codes(source.category)[code]
     layout = RowLayout(
         way,
@@ -194,16 +193,6 @@ def rank_of(code: Int32, items: int) -> Int32:
 
 def _starts(sizes: Int64) -> Int64:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-
-class WindowPostings(NamedTuple):
-    """The output of `fill_window`."""
-
-    cursor: Int64
-    posting: npt.NDArray[Any]
-    customer: Int32
-    line_rank: Int32
-    visits: Int64
 
 
 AHEAD = 12
@@ -260,8 +249,8 @@ def margins_of_all_pairs(lines, removal, seen, either, second):
 def fill_postings(lines, rank, cursor, posting, customer):
     """posting[p] = (basket, position in the basket) of each line, by rank, then in basket order.
 
-    posting: shape (L, 2); customer[p]: that of the basket, or empty; cursor: the first posting of
-    each rank; moved to its end.
+    posting: shape (L, 2) or wider; customer[p]: that of the basket, or empty; cursor: the first
+    posting of each rank; moved to its end.
     """
     items, start, stop, customers = lines
     for b in range(len(start)):
@@ -277,30 +266,20 @@ def fill_postings(lines, rank, cursor, posting, customer):
 
 
 @compiled
-def fill_window(lines, rank, window, out):
-    """The lines in cart order, and posting[p] = (line, neighbours before it, neighbours after it).
+def find_neighbours(bounds, first, window, posting, line_rank, visits):
+    """Lay out the lines in cart order; posting becomes (line, neighbours before it, after it).
 
-    posting: shape (L, 3); visits: zeros, receives the neighbours of each row; the rest as in
-    `fill_postings`.
+    first: the first line of each basket and the end of the last one, shape (B + 1,); visits: zeros,
+    receives the neighbours of each row.
     """
-    items, start, stop, customers = lines
-    cursor, posting, customer, line_rank, visits = out
-    line = 0
-    for b in range(len(start)):
-        s, e = start[b], stop[b]
-        for k in range(s, e):
-            r = rank[items[k]]
-            p = cursor[r]
-            cursor[r] = p + 1
-            before, after = min(window, k - s), min(window, e - 1 - k)
-            posting[p, 0] = line
-            posting[p, 1] = before
-            posting[p, 2] = after
-            visits[r] += before + after
+    for r in range(len(bounds) - 1):
+        for p in range(bounds[r], bounds[r + 1]):
+            b, before = np.int64(posting[p, 0]), np.int64(posting[p, 1])
+            line = first[b] + before
+            before, after = min(window, before), min(window, first[b + 1] - 1 - line)
+            posting[p, 0], posting[p, 1], posting[p, 2] = line, before, after
             line_rank[line] = r
-            line += 1
-            if len(customer):
-                customer[p] = customers[b]
+            visits[r] += before + after
 
 
 @compiled
