@@ -108,21 +108,12 @@ def lines_by_band(
         if totals is None and source.margins_need_pairs:
             by_band.cache()
             of_bands = counted.each(lambda rows: margins_of_pairs(rows, items, 1))
-            either, second = _summed(of_bands, (2, items))
+            zeros = np.zeros((2, items), dtype=np.int64)
+            either, second = of_bands.treeAggregate(zeros, np.add, np.add)
             margins = Margins.of(either, second, counting, like.category, len(source.start))
         yield replace(counted, margins=margins)
         # after an error Spark may be gone: the cache goes with the RDD
         by_band.unpersist()
-
-
-def _summed(rdd: Any, shape: tuple[int, int]) -> Int64:
-    """The sum of the tuples of arrays of an RDD."""
-
-    def of_partition(arrays: Iterable[Any]) -> Iterator[Int64]:
-        yield sum((np.asarray(each) for each in arrays), np.zeros(shape, dtype=np.int64))
-
-    total: Int64 = rdd.mapPartitions(of_partition).treeReduce(np.add)
-    return total
 
 
 def _parts(source: CountInput, number: int) -> Iterator[Part]:
