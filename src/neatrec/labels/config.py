@@ -23,6 +23,8 @@ from neatrec.statistics import lift
 PROTOCOLS = ("calibrated", "paper")
 EXPECTED = ("quasi", "product")
 LEVELS = (0.05, 0.01, 0.001)
+COUNTED = ("directed", "min_basket", "category_level", "once_per_customer", "max_basket_pairs")
+"""Options of labels that are options of their count, under the same name."""
 
 
 @dataclass(frozen=True)
@@ -93,24 +95,12 @@ class LabelConfig(LabelOptions):
     @property
     def counting(self) -> CountOptions:
         """The options of the count."""
-        return CountOptions(
-            directed=self.directed,
-            min_basket=self.min_basket,
-            category_level=self.category_level,
-            once_per_customer=self.once_per_customer,
-            max_basket_pairs=self.max_basket_pairs,
-        )
+        return CountOptions(**{name: getattr(self, name) for name in COUNTED})
 
     @property
     def options(self) -> dict[str, Any]:
         """The options that determine the labels, in addition to protocol and levels."""
-        options: dict[str, Any] = {
-            "directed": self.directed,
-            "min_basket": self.min_basket,
-            "category_level": self.category_level,
-            "once_per_customer": self.once_per_customer,
-            "max_basket_pairs": self.max_basket_pairs,
-        }
+        options = {name: getattr(self, name) for name in COUNTED}
         if self.protocol == "calibrated":
             options |= {"expected": self.expected, "strata": list(self.strata or ())}
         return options
