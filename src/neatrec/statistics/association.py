@@ -52,11 +52,20 @@ def signed_llr(
 
     G^2 = 2 sum of O ln(O / E) over the four cells, with O ln O = 0 for an empty cell.
     """
-    cells, expected = _two_by_two(count, query_total, item_total, records)
-    # the cells of a table with a rounded margin may fall below zero by a rounding error
-    terms = [special.rel_entr(np.maximum(o, 0.0), e) for o, e in zip(cells, expected, strict=True)]
+    c, fq, fv, n = np.broadcast_arrays(
+        *(as_floats(x) for x in (count, query_total, item_total, records))
+    )
+    safe, terms = np.where(n > 0, n, 1.0), []
+    for cell, row, column in (
+        (c, fq, fv),
+        (fq - c, fq, n - fv),
+        (fv - c, n - fq, fv),
+        (n - fq - fv + c, n - fq, n - fv),
+    ):
+        # the cells of a table with a rounded margin may fall below zero by a rounding error
+        terms.append(special.rel_entr(np.maximum(cell, 0.0), row * column / safe))
     g2: Floats = 2.0 * np.nan_to_num(np.sum(terms, axis=0), nan=0.0, posinf=0.0)
-    return np.where(cells[0] >= expected[0], 1.0, -1.0) * np.maximum(g2, 0.0)
+    return np.where(c >= fq * fv / safe, 1.0, -1.0) * np.maximum(g2, 0.0)
 
 
 def chi_squared(
@@ -92,24 +101,6 @@ def chi_squared_threshold(level: float) -> float:
 def chi_squared_p(value: Numbers) -> Floats:
     """P(X >= value) for chi-squared with one degree of freedom."""
     return np.asarray(special.erfc(np.sqrt(as_floats(value) / 2.0)), dtype=np.float64)
-
-
-def _two_by_two(
-    count: Numbers, query_total: Numbers, item_total: Numbers, records: Numbers
-) -> tuple[list[Floats], list[Floats]]:
-    """Observed and expected: both, query only, item only, neither."""
-    c, fq, fv, n = np.broadcast_arrays(
-        *(as_floats(x) for x in (count, query_total, item_total, records))
-    )
-    safe = np.where(n > 0, n, 1.0)
-    observed = [c, fq - c, fv - c, n - fq - fv + c]
-    expected = [
-        fq * fv / safe,
-        fq * (n - fv) / safe,
-        (n - fq) * fv / safe,
-        (n - fq) * (n - fv) / safe,
-    ]
-    return observed, expected
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:
