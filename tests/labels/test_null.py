@@ -7,8 +7,7 @@ from scipy import stats
 from helpers.label_reference import both_ways, expected_plainly, paper_plainly, records_plainly
 from neatrec.data.baskets import Baskets
 from neatrec.errors import ParameterError
-from neatrec.labels import make_labels, null, shuffle_null, shuffled
-from neatrec.labels.null import shuffle_nulls
+from neatrec.labels import make_labels, shuffle_null, shuffled
 
 
 def noisy_shop(ordered: bool = True) -> Baskets:
@@ -25,9 +24,9 @@ def noisy_shop(ordered: bool = True) -> Baskets:
 def test_paper_labels_by_chance_are_the_protocol_on_shuffled_baskets(ordered):
     baskets = noisy_shop(ordered)
     labels = make_labels(baskets, protocol="paper", levels=(0.2, 0.05), min_basket=2)
-    null = shuffle_null(baskets, labels, 2, seed=5)
+    null = shuffle_null(baskets, labels, 2, seed=5, within="size")
     for round_ in range(2):
-        permuted = shuffled(baskets, 5, round_)
+        permuted = shuffled(baskets, 5, round_, "size")
         for level in labels.levels:
             wanted = len(paper_plainly(permuted, level, 2))
             assert null.labels[level][round_] == null.rerun[level][round_] == wanted
@@ -52,21 +51,6 @@ def test_calibrated_labels_by_chance_pass_the_real_threshold_with_expected_count
             }
             assert null.labels[level][round_] == len(both_ways(passing, ordered))
     assert max(null.rerun[0.05]) == 0
-
-
-def test_several_labels_share_the_shuffles_and_get_what_each_would_alone(monkeypatch):
-    baskets = noisy_shop()
-    both = [
-        make_labels(baskets, protocol=protocol, levels=(0.2, 0.05), min_basket=2)
-        for protocol in ("paper", "calibrated")
-    ]
-    alone = [shuffle_null(baskets, labels, 2, seed=3, within="size") for labels in both]
-    rounds = []
-    monkeypatch.setattr(
-        null, "shuffled", lambda *arguments: rounds.append(arguments[2]) or shuffled(*arguments)
-    )
-    assert shuffle_nulls(baskets, both, 2, seed=3, within="size") == alone
-    assert rounds == [0, 1]
 
 
 def test_without_real_labels_there_is_no_rate():

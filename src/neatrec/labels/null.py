@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -149,64 +149,26 @@ def shuffle_null(
     >>> shuffle_null(baskets, labels, rounds=2).labels
     {0.05: (0, 0)}
     """
-    return shuffle_nulls(baskets, [labels], rounds, within=within, seed=seed, engine=engine)[0]
-
-
-def shuffle_nulls(
-    baskets: Baskets,
-    all_labels: Sequence[Labels],
-    rounds: int,
-    *,
-    within: str = "none",
-    seed: int = 0,
-    engine: Engine = MEMORY,
-) -> list[NullResult]:
-    """`shuffle_null` of several labels of the same baskets, with the same shuffles."""
     require_whole("rounds", rounds)
-    if any(labels.basket_hash != baskets.hash for labels in all_labels):
+    if labels.basket_hash != baskets.hash:
         raise ParameterError("`labels` must come from the shuffled baskets, got labels of others")
-    chance_counts = [_ChanceCounts(labels) for labels in all_labels]
+    config = LabelConfig.of(labels)
+    test, ways = config.protocol_test, 1 if config.directed else 2
+    passed: dict[float, tuple[int, ...]] = dict.fromkeys(labels.levels, ())
+    rerun = passed.copy()
     for round_ in range(rounds):
-        by_chance = shuffled(baskets, seed, round_, within)
-        for number, chance in enumerate(chance_counts, 1):
-            passed = chance.add(by_chance, engine)
-            done, total = round_ * len(chance_counts) + number, rounds * len(chance_counts)
-            log.info(
-                "shuffle %d of %d: %s labels by chance: %s",
-                *(round_ + 1, rounds, chance.labels.protocol, passed),
-                extra={"done": done, "total": total},
-            )
-    return [chance.result(rounds, within, seed) for chance in chance_counts]
-
-
-class _ChanceCounts:
-    """Labels by chance of one protocol, round by round."""
-
-    def __init__(self, labels: Labels) -> None:
-        self.labels, self.config = labels, LabelConfig.of(labels)
-        self.passed: dict[float, list[int]] = {level: [] for level in labels.levels}
-        self.rerun: dict[float, list[int]] = {level: [] for level in labels.levels}
-
-    def add(self, by_chance: Baskets, engine: Engine) -> str:
-        """Count the labels of one more shuffle; return the counts as text."""
-        labels, config = self.labels, self.config
-        test = config.protocol_test
-        tested = test.test(CountBook(by_chance, engine), labels.largest_p)
-        own = test.thresholds(tested, config.levels)
-        ways = 1 if config.directed else 2
-        for level in config.levels:
-            for counts, thresholds in ((self.passed, labels.thresholds), (self.rerun, own)):
+        book = CountBook(shuffled(baskets, seed, round_, within), engine)
+        tested = test.test(book, labels.largest_p)
+        own = test.thresholds(tested, labels.levels)
+        for level in labels.levels:
+            for counts, thresholds in ((passed, labels.thresholds), (rerun, own)):
                 passing = np.count_nonzero(test.passes(tested, thresholds[level]))
-                counts[level].append(ways * int(passing))
-        return ", ".join(f"{counts[-1]:,} at {level:g}" for level, counts in self.passed.items())
-
-    def result(self, rounds: int, within: str, seed: int) -> NullResult:
-        """The counts of all rounds."""
-        return NullResult(
-            rounds,
-            within,
-            seed,
-            {level: tuple(counts) for level, counts in self.passed.items()},
-            {level: tuple(counts) for level, counts in self.rerun.items()},
-            {level: int(np.count_nonzero(self.labels.at(level))) for level in self.labels.levels},
+                counts[level] += (ways * int(passing),)
+        log.info(
+            "shuffle %d of %d: %s labels by chance: %s",
+            *(round_ + 1, rounds, labels.protocol),
+            ", ".join(f"{counts[-1]:,} at {level:g}" for level, counts in passed.items()),
+            extra={"done": round_ + 1, "total": rounds},
         )
+    real = {level: int(np.count_nonzero(labels.at(level))) for level in labels.levels}
+    return NullResult(rounds, within, seed, passed, rerun, real)
