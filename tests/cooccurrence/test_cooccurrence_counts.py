@@ -7,28 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.counting_reference import as_dict, assert_counted_right, count_cases, margins_plainly
-from neatrec.cooccurrence import CountOptions, Counts, Engine, count, layout, margins
+from helpers.counting_reference import (
+    as_dict,
+    assert_counted_right,
+    assert_equal,
+    count_cases,
+    margins_plainly,
+)
+from neatrec.cooccurrence import CountOptions, Engine, count, layout, margins
 from neatrec.cooccurrence.expected_counts import fit_expected
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog, string_array
 from neatrec.data.counts import ExpectedLimit
 
 CountCase = tuple[Baskets, CountOptions]
-
-
-def assert_equal(one: Counts, other: Counts) -> None:
-    np.testing.assert_array_equal(one.query, other.query)
-    np.testing.assert_array_equal(one.item, other.item)
-    assert one.columns.keys() == other.columns.keys()
-    for name, values in one.columns.items():
-        np.testing.assert_array_equal(values, other.columns[name], err_msg=name)
-    for name in ("first", "second", "category"):
-        np.testing.assert_array_equal(
-            getattr(one.margins, name), getattr(other.margins, name), err_msg=name
-        )
-    for name in ("records", "pairs", "baskets"):
-        assert getattr(one.margins, name) == getattr(other.margins, name), name
 
 
 @settings(max_examples=120)

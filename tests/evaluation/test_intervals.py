@@ -73,10 +73,6 @@ def test_intervals_of_shares_and_differences_cover_a_planted_population(
     assert 0.925 <= found["difference"] <= 0.995
 
 
-def test_resampling_queries_alone_would_not_cover_it() -> None:
-    assert coverage(Population(), 200)["queries"]["share"] < 0.85
-
-
 @pytest.mark.parametrize(("mean", "end"), [(1.0, 0), (0.0, 1)])
 def test_a_dozen_labels_all_alike_do_not_prove_it(mean: float, end: int) -> None:
     """Six pairs in both directions, all hit (or none): as Wilson's interval of six."""
@@ -89,12 +85,6 @@ def test_a_dozen_labels_all_alike_do_not_prove_it(mean: float, end: int) -> None
     error = dyads.paired_error((moved.column(0) - moved.column(0)).variance)
     low, high = dyads.paired_interval(np.zeros(1), np.array([error]))
     assert -low[0] == high[0] > 0.1
-
-
-def test_no_label_has_no_interval() -> None:
-    nothing = Dyads.from_pairs([], [])
-    ends = nothing.share_interval(np.full(2, np.nan), nothing.influence(np.zeros((0, 2))).variance)
-    assert np.isnan(ends).all()
 
 
 def test_labels_of_one_query_are_drawn_together_and_weigh_by_their_number() -> None:

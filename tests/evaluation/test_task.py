@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from helpers.evaluation_data import pair_counts
+from helpers.evaluation_data import NAMES, pair_counts, planted_baskets
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import LeakError, ParameterError
@@ -14,27 +14,10 @@ from neatrec.evaluation.task import EvaluationTask, ModelRanks
 from neatrec.labels import make_labels
 from neatrec.models import make_model
 
-NAMES = [f"{name}{i}" for i in range(6) for name in ("bun", "sausage", "tea", "milk")]
-
-
-def planted(first_id: int, baskets: int = 400, seed: int = 0) -> Baskets:
-    """bun goes with the sausage of its number, tea with the milk of its number; otherwise baskets are random."""
-    rng = np.random.default_rng(seed + first_id)
-    catalog = Catalog.from_ids(NAMES, categories=[name.rstrip("0123456789") for name in NAMES])
-    lists = []
-    for _ in range(baskets):
-        pair = rng.integers(6), rng.choice(["bun sausage", "tea milk"])
-        chosen = [f"{kind}{pair[0]}" for kind in pair[1].split()]
-        noise = rng.choice([n for n in NAMES if n not in chosen], size=3, replace=False)
-        lists.append([*chosen, *noise.tolist()])
-    return Baskets.from_lists(
-        lists, catalog=catalog, ids=[str(first_id + i) for i in range(baskets)]
-    )
-
 
 @pytest.fixture(scope="module")
 def halves() -> tuple[Baskets, Baskets]:
-    return planted(0), planted(10_000)
+    return planted_baskets(400), planted_baskets(400, seed=10_000, first_id=10_000)
 
 
 @pytest.fixture(scope="module")

@@ -94,6 +94,21 @@ def assert_counted_right(found: Counts, baskets: Baskets, counting: CountOptions
     )
 
 
+def assert_equal(one: Counts, other: Counts) -> None:
+    """Both hold the same pairs, columns and margins, to the bit."""
+    np.testing.assert_array_equal(one.query, other.query)
+    np.testing.assert_array_equal(one.item, other.item)
+    assert one.columns.keys() == other.columns.keys()
+    for name, values in one.columns.items():
+        np.testing.assert_array_equal(values, other.columns[name], err_msg=name)
+    for name in ("first", "second", "category"):
+        np.testing.assert_array_equal(
+            getattr(one.margins, name), getattr(other.margins, name), err_msg=name
+        )
+    for name in ("records", "pairs", "baskets"):
+        assert getattr(one.margins, name) == getattr(other.margins, name), name
+
+
 @st.composite
 def shops(draw: st.DrawFn, *, ordered: bool | None = None, repeats: bool = True) -> Baskets:
     """A few baskets over a few items, some without category, with or without users."""

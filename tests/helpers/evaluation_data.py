@@ -10,6 +10,8 @@ from neatrec.cooccurrence import CountOptions
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog, string_array
 
+NAMES = [f"{name}{i}" for i in range(6) for name in ("bun", "sausage", "tea", "milk")]
+
 
 def random_baskets(
     rng: np.random.Generator, *, items: int = 12, baskets: int = 30, first_id: int = 0
@@ -28,6 +30,21 @@ def random_baskets(
         ids=string_array([str(first_id + i) for i in range(baskets)]),
         ordered=True,
     )
+
+
+def planted_baskets(baskets: int, *, seed: int = 0, first_id: int = 0) -> Baskets:
+    """bun goes with the sausage of its number, tea with the milk of its number; the rest is
+    random."""
+    rng = np.random.default_rng(seed)
+    catalog = Catalog.from_ids(NAMES, categories=[name.rstrip("0123456789") for name in NAMES])
+    lists = []
+    for _ in range(baskets):
+        number, kinds = rng.integers(6), rng.choice(["bun sausage", "tea milk"]).split()
+        chosen = [f"{kind}{number}" for kind in kinds]
+        noise = rng.choice([name for name in NAMES if name not in chosen], size=3, replace=False)
+        lists.append([*chosen, *noise.tolist()])
+    ids = [str(first_id + i) for i in range(baskets)]
+    return Baskets.from_lists(lists, catalog=catalog, ids=ids)
 
 
 def pair_counts(baskets: Baskets) -> dict[tuple[int, int], int]:

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from helpers.dated_shop import dated_shop
+from helpers.evaluation_data import NAMES, planted_baskets
 from neatrec.cli.leaderboard import show_leaderboard
-from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog
 from neatrec.data.splits import Split, half
 from neatrec.errors import (
     LeakError,
@@ -25,26 +24,12 @@ from neatrec.leaderboard.run import Leaderboard, LeaderboardOptions, run_leaderb
 from neatrec.models.popularity import PopCo
 from neatrec.models.statistics import LLR, Jaccard
 
-NAMES = [f"{name}{i}" for i in range(6) for name in ("bun", "sausage", "tea", "milk")]
 QUICK = LeaderboardOptions(protocol="paper", candidates=16, rounds=100, queries=6, carts=10)
-
-
-def planted(baskets: int = 800) -> Baskets:
-    """bun goes with the sausage of its number, tea with the milk of its number; otherwise baskets are random."""
-    rng = np.random.default_rng(4)
-    catalog = Catalog.from_ids(NAMES, categories=[name.rstrip("0123456789") for name in NAMES])
-    lists = []
-    for _ in range(baskets):
-        number, kinds = rng.integers(6), rng.choice(["bun sausage", "tea milk"]).split()
-        chosen = [f"{kind}{number}" for kind in kinds]
-        noise = rng.choice([n for n in NAMES if n not in chosen], size=3, replace=False)
-        lists.append([*chosen, *noise.tolist()])
-    return Baskets.from_lists(lists, catalog=catalog)
 
 
 @pytest.fixture(scope="module")
 def split() -> Split:
-    return half(planted())
+    return half(planted_baskets(800, seed=4))
 
 
 @pytest.fixture(scope="module")

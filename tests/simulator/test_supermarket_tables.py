@@ -22,14 +22,6 @@ def test_the_mixer_is_that_of_splitmix64(value: int) -> None:
     assert int(splitmix64(np.uint64(value))) == plain_mix(value)
 
 
-@given(st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=40))
-def test_an_alias_table_holds_its_weights(weights: list[float]) -> None:
-    share, alias = alias_table(np.array(weights))
-    kept = share / 2**32
-    total = kept + np.bincount(alias, 1 - kept, minlength=len(weights))
-    assert np.allclose(total / len(weights), np.array(weights) / sum(weights), atol=1e-6)
-
-
 def test_items_are_drawn_by_weight() -> None:
     weights = np.array([1.0, 2.0, 3.0, 10.0])
     state = np.array([11], dtype=np.uint64)

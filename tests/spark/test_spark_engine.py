@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.counting_reference import assert_equal
 from neatrec.cooccurrence import CountOptions, Engine, count, margins
 from neatrec.cooccurrence.count_book import CountBook
 from neatrec.data.baskets import Baskets
@@ -20,14 +21,6 @@ from neatrec.simulator import supermarket
 
 pytestmark = pytest.mark.usefixtures("spark")
 SPARK = Engine("spark")
-
-
-WINDOWS = (
-    CountOptions(window=1),
-    CountOptions(window=2),
-    CountOptions(window=3, directed=False),
-    CountOptions(window=9),
-)
 
 
 def awkward() -> Baskets:
@@ -53,23 +46,14 @@ def awkward() -> Baskets:
         CountOptions(once_per_customer=True, window=2),
         CountOptions(directed=False),
         CountOptions(directed=False, forward=True, max_pairs=20),
-        *WINDOWS,
+        CountOptions(window=1),
+        CountOptions(window=2),
+        CountOptions(window=3, directed=False),
+        CountOptions(window=9),
     ],
 )
 def test_awkward_baskets_are_counted_alike(counting: CountOptions) -> None:
-    assert_counted_alike(awkward(), counting)
-
-
-def assert_counted_alike(baskets: Baskets, counting: CountOptions) -> None:
-    found, expected = (count(baskets, counting, engine) for engine in (SPARK, Engine()))
-    np.testing.assert_array_equal(found.start, expected.start)
-    for name, values in {"item": expected.item, **expected.columns}.items():
-        same = found.item if name == "item" else found.column(name)
-        np.testing.assert_array_equal(same, values, err_msg=name)
-    for name in ("first", "second", "records", "pairs", "baskets", "category"):
-        np.testing.assert_array_equal(
-            getattr(found.margins, name), getattr(expected.margins, name), err_msg=name
-        )
+    assert_equal(*(count(awkward(), counting, engine) for engine in (SPARK, Engine())))
 
 
 def test_baskets_without_users_and_with_nothing_to_count() -> None:
