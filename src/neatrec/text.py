@@ -12,6 +12,12 @@ UNPRINTABLE = {"Cc", "Cf", "Cs", "Zl", "Zp", "Co", "Cn"}
 """Control, format (also bidi), lone surrogate, line separator, private use, unassigned."""
 
 
+LOGIN = re.compile(r"(//[^\s:/@]*):\S+@")
+"""A user and a password after the // of an address."""
+LOGIN_ALONE = re.compile(r":\S+@(?=localhost\b|[\w-]+(\.[\w-]+)+|[\w.-]+[/:])", re.IGNORECASE)
+"""A password before what only a host can be: a name with a dot, a port or a path."""
+
+
 def printable(text: object, limit: int = 120) -> str:
     r"""`text` on one line, with control characters escaped and at most `limit` characters long.
 
@@ -33,12 +39,14 @@ def printable(text: object, limit: int = 120) -> str:
 
 
 def without_passwords(text: str) -> str:
-    """`text` without what stands between : and @ in a word of it, as in user:password@host.
+    """`text` without the password of each user:password@host in it.
 
-    >>> without_passwords("no file postgresql//ann:x@shop/orders")
-    'no file postgresql//ann:…@shop/orders'
+    An item may be called a:b@c.
+
+    >>> without_passwords("no file postgresql//ann:x@shop/orders, no item a:b@c")
+    'no file postgresql//ann:…@shop/orders, no item a:b@c'
     """
-    return re.sub(r":[^\s@]+@", ":…@", text)
+    return LOGIN_ALONE.sub(":…@", LOGIN.sub(r"\1:…@", text))
 
 
 def first_line(error: BaseException) -> str:

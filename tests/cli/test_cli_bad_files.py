@@ -45,3 +45,17 @@ def test_awkward_file_from_the_prompt(bad: BadFile, tmp_path: Path, monkeypatch,
         assert code == 2, err
         assert answer["error"]["message"] in err
         assert re.search(bad.match, err, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["train supermarket --out u:secret@h/x", "recommend u:secret@h/x tea", "publish u:secret@h s"],
+)
+def test_a_path_like_a_login_is_refused_and_not_repeated(
+    command: str, tmp_path, monkeypatch, capfd
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert exit_code_of(command.split()) == 2
+    assert "must be a path on this machine, not a login" in (said := "".join(capfd.readouterr()))
+    assert "secret" not in said
+    assert not list(tmp_path.iterdir())

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from neatrec.errors import must_be
+from neatrec.errors import ParameterError, must_be
+from neatrec.io.addresses import holds_password
 from neatrec.io.options import OptionInfo, SourceOptions
 
 if TYPE_CHECKING:
@@ -196,6 +197,8 @@ def with_groups(
 
     @wraps(command)
     def call(**values: Any) -> Any:
+        for name, value in values.items():
+            _refuse_login(name, value)
         for name, kind in groups.items():
             values[name] = _built(kind, values)
         return command(**values)
@@ -204,6 +207,15 @@ def with_groups(
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
     del call.__wrapped__  # inspect would look through to the grouped signature
     return call
+
+
+def _refuse_login(name: str, value: Any) -> None:
+    """An error for a path written like user:password@host, which would be printed."""
+    for path in value if isinstance(value, list) else [value]:
+        if isinstance(path, Path) and holds_password(str(path)) and not os.path.exists(path):
+            hint = "A password would be shown to others. Choose another name."
+            message = f"`{name}` must be a path on this machine, not a login"
+            raise ParameterError(message, argument=name, hint=hint)
 
 
 def _parameters_of(group: Any, show_source_options: bool) -> list[inspect.Parameter]:
