@@ -21,7 +21,7 @@ from neatrec.io.column_names import (
     nearest,
 )
 from neatrec.io.csv_text import fields_vary
-from neatrec.io.options import SourceOptions
+from neatrec.io.options import SourceOptions, option_infos
 from neatrec.io.tables import DATA_FRAME, InputTable, refuse_doubles
 from neatrec.text import plain_name, printable
 
@@ -29,8 +29,6 @@ log = logging.getLogger(__name__)
 LINE_ROLES = ("basket", "item", "user", "position", "time", "quantity")
 SINGLE_ITEM_ROLES = ("name", "group", "price")
 ITEM_ROLES = (*SINGLE_ITEM_ROLES, "category")
-FLAGS = {"basket", "item", "user", "position", "time", "time_of_day", "name", "quantity", "group"}
-FLAGS |= {"category", "catalog_item", "price"}
 NONE = "none"
 """The value of an option whose role no column plays."""
 MOST_NAMED = 8
@@ -59,11 +57,8 @@ class Columns:
     """Whether no other format is tried."""
     number_styles: Mapping[str, str] = field(default_factory=dict)
     """Role -> one of NUMBER_STYLES, where programs do not read its numbers by themselves."""
-    cancelled: str | None = None
-    """Orders with a value here do not count."""
-    status: str | None = None
-    void_statuses: tuple[str, ...] = ()
-    """Orders with one of these statuses do not count."""
+    void: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Column -> values of orders that do not count, in small letters; no values: any."""
     attributes: tuple[str, ...] = ()
     name: str | None = None
     group: str | None = None
@@ -71,11 +66,12 @@ class Columns:
     category: tuple[str, ...] = ()
 
     def by_role(self) -> dict[str, str]:
-        """Role -> column for the roles that have one; attributes and categories are numbered."""
+        """Role -> column for the roles that have one; those with several columns are numbered."""
         first = ("basket", "item", "item_else", "position", "quantity", "user")
-        roles = (*first, "time", "time_of_day", "cancelled", "status", *SINGLE_ITEM_ROLES)
+        roles = (*first, "time", "time_of_day", *SINGLE_ITEM_ROLES)
         single = {role: getattr(self, role) for role in roles if getattr(self, role) is not None}
-        for role, columns in (("attribute", self.attributes), ("category", self.category)):
+        several = {"void": self.void, "attribute": self.attributes, "category": self.category}
+        for role, columns in several.items():
             single |= {f"{role} {i}": column for i, column in enumerate(columns)}
         return single
 
@@ -104,7 +100,7 @@ def resolve(
     lines = Columns(**roles, time_of_day=options.time_of_day)
     lines = _of_export(lines, first, export)
     for table in tables:
-        _require(table, lines, first)
+        require_columns(table, lines, first)
     if catalogue and in_catalogue:
         refuse_doubles(catalogue, list(in_catalogue.by_role().values()))
     log_unused(lines, in_catalogue, first.columns, options)
@@ -167,13 +163,9 @@ def _of_export(lines: Columns, first: InputTable, export: Export | None) -> Colu
     if lines.item == column_called(export.roles["item"], first.columns):
         other = column_called(export.roles.get("item_else", ()), first.columns)
         lines = replace(lines, item_else=None if other == lines.item else other)
-    for name, values in export.void.items():
-        column = column_called((name,), first.columns)
-        if column is not None and values:
-            lines = replace(lines, status=column, void_statuses=values)
-        elif column is not None:
-            lines = replace(lines, cancelled=column)
-    return lines
+    columns = {name: column_called((name,), first.columns) for name in export.void}
+    void = {column: export.void[name] for name, column in columns.items() if column}
+    return replace(lines, void=void)
 
 
 def _log_guessed(options: SourceOptions, roles: Mapping[str, Any], export: Export | None) -> None:
@@ -228,37 +220,38 @@ def missing_column(
     hint = f"Name it with {flag(missing, 'COLUMN')}."
     if flags:
         hint = f"Likely meant: {' '.join(flags)}."
-    message += extra or _one_column(table)
-    return SourceError(message, file=table.shown, column=column, hint=hint)
+    if table.csv is not None and len(table.columns) == 1:
+        separators = "comma, semicolon, tab or |, or set --delimiter"
+        extra = extra or f" (only one: fields must be separated by {separators})"
+    return SourceError(message + extra, file=table.shown, column=column, hint=hint)
 
 
 def _flag(role: str, column: str) -> str:
     """The flag that gives `role` to `column`; attributes of baskets are read for the strata."""
-    return f"--{role.replace('_', '-') if role in FLAGS else 'strata'} {shlex.quote(column)}"
+    return (
+        f"--{role.replace('_', '-') if role in option_infos() else 'strata'} {shlex.quote(column)}"
+    )
 
 
 def _keyword(role: str, column: str) -> str:
     """The argument of Python that gives `role` to `column`."""
-    return f"{role if role in FLAGS else 'attributes'}={column!r}"
+    return f"{role if role in option_infos() else 'attributes'}={column!r}"
 
 
-def _one_column(table: InputTable) -> str:
-    if len(table.columns) > 1 or table.csv is None:
-        return ""
-    return " (only one: fields must be separated by comma, semicolon, tab or |, or set --delimiter)"
-
-
-def _require(table: InputTable, lines: Columns, first: InputTable) -> None:
-    """An error for the first column that `table` does not have."""
+def require_columns(
+    table: InputTable, lines: Columns, first: InputTable | None = None
+) -> InputTable:
+    """`table`, which must have these columns, as the `first` of its kind may have."""
     wanted = lines.by_role()
     for role, column in wanted.items():
         if column not in table.columns:
-            is_mixed = table is not first and column in first.columns
-            mixed = f"; {printable(first.shown)} has it" if is_mixed else ""
+            is_in_first = first and column in first.columns
+            mixed = f"; {printable(first.shown)} has it" if first and is_in_first else ""
             kind = role.split()[0]
             kinds = {each.split()[0]: name for each, name in wanted.items()} | {kind: column}
             raise missing_column(table, kinds, kind, mixed)
     refuse_doubles(table, list(wanted.values()))
+    return table
 
 
 def _catalogue_columns(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from neatrec.errors import MissingDependencyError, SourceError, bad_file
 from neatrec.io.assemble import Lines, assemble, bought_items
-from neatrec.io.columns import Columns, missing_column
+from neatrec.io.columns import Columns, require_columns
 from neatrec.io.database import Database
 from neatrec.io.files import ENDINGS, open_file
 from neatrec.io.items import ItemTable, ItemTexts, load_table, texts_in_catalogue
@@ -100,11 +100,13 @@ def read_instacart(reading: Reading, files: Mapping[str, Path]) -> Lines:
         name: open_filled(database, open_file(file), reading.options)
         for name, file in files.items()
     }
-    lines = [_with(tables[name], INSTACART_LINES) for name in LINE_TABLES if name in tables]
+    lines = [
+        require_columns(tables[name], INSTACART_LINES) for name in LINE_TABLES if name in tables
+    ]
     shown = [table.shown for table in tables.values()]
     bad_rows = stage(reading, lines, INSTACART_LINES, shown)
-    _load_orders(database, _with(tables["orders"], INSTACART_ORDERS))
-    table = _with(tables["products"], INSTACART_PRODUCTS)
+    _load_orders(database, require_columns(tables["orders"], INSTACART_ORDERS))
+    table = require_columns(tables["products"], INSTACART_PRODUCTS)
     products = texts_in_catalogue(database, table, INSTACART_PRODUCTS)
     names = [_names(database, tables[f"{what}s"], what) for what in LEVELS]
     _log_missing_ids(bought_items(database), products, names)
@@ -117,7 +119,7 @@ def read_instacart(reading: Reading, files: Mapping[str, Path]) -> Lines:
         )
         for item, about in products.items()
     }
-    items = ItemTable(texts, LEVELS, listed=frozenset(texts))
+    items = ItemTable(texts, LEVELS)
     return assemble(reading, INSTACART_BASKETS, lines, items, bad_rows=bad_rows, has_details=True)
 
 
@@ -136,15 +138,6 @@ def _log_missing_ids(
             log.warning("%s not in %ss: the id stands for the name", ids, what)
 
 
-def _with(table: InputTable, columns: Columns) -> InputTable:
-    """`table`, which must have these columns."""
-    for role, column in columns.by_role().items():
-        if column not in table.columns:
-            kind = role.split()[0]
-            raise missing_column(table, {kind: column}, kind)
-    return table
-
-
 def _load_orders(database: Database, table: InputTable) -> None:
     """The table `detail`: basket, customer and attributes."""
     fields = ", ".join(["basket", "customer", *(f"a{i}" for i in range(len(ATTRIBUTES)))])
@@ -158,7 +151,7 @@ def _load_orders(database: Database, table: InputTable) -> None:
 def _names(database: Database, table: InputTable, what: str) -> dict[str | None, str | None]:
     """Id -> name of aisles or departments; an id without a name keeps its id."""
     columns = Columns(f"{what}_id", f"{what}_id", name=what)
-    rows = texts_in_catalogue(database, _with(table, columns), columns)
+    rows = texts_in_catalogue(database, require_columns(table, columns), columns)
     return {item: about.name or item for item, about in rows.items()}
 
 
@@ -191,7 +184,7 @@ def read_journey(reading: Reading, files: Mapping[str, Path]) -> Lines:
     found = texts_in_catalogue(database, products, JOURNEY_PRODUCTS)
     texts = {item: _with_size(about) for item, about in found.items()}
     levels = JOURNEY_PRODUCTS.category[:2]
-    items = ItemTable(texts, levels, nested=False, listed=frozenset(texts))
+    items = ItemTable(texts, levels, nested=False)
     return assemble(reading, JOURNEY_LINES, [lines], items)
 
 

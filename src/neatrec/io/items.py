@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ class ItemTexts:
     group: str | None = None
     path: Path_ = ()
     """Category names, shallow to deep, None where unknown."""
+    price: float | None = None
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,6 @@ class ItemTable:
     """Whether items have names at all."""
     nested: bool = True
     """Whether a category name below two parents is two categories."""
-    listed: AbstractSet[str] = frozenset()
-    """Items that stay in the catalogue even if no line holds them."""
-    prices: Mapping[str, float] = field(default_factory=dict)
-    """Item -> its price, where it is known."""
 
 
 def build_catalog(
@@ -92,7 +89,7 @@ def build_catalog(
         about = [described.get(item, nothing) for item in ranked]
         names.append(next((d.name for d in about if d.name), None))
         paths.append(next((d.path for d in about if any(d.path)), (None,) * len(levels)))
-        prices.append(next((items.prices[item] for item in ranked if item in items.prices), np.nan))
+        prices.append(next((d.price for d in about if d.price is not None), np.nan))
     codes, category_names = category_codes(paths, len(levels), nested=items.nested)
     variants = sorted(item for group in ids for item in members[group] if item != group)
     catalog = Catalog(
@@ -105,7 +102,7 @@ def build_catalog(
         variant_codes=np.array([code[group_of[item]] for item in variants], np.int32)
         if variants
         else None,
-        prices=np.array(prices) if items.prices else None,
+        prices=None if np.isnan(prices).all() else np.array(prices),
     )
     return catalog, {item: code[group] for group in ids for item in members[group]}
 
@@ -164,7 +161,8 @@ def merged(first: Mapping[str, ItemTexts], second: Mapping[str, ItemTexts]) -> d
     for item, more in second.items():
         known = out.get(item, ItemTexts())
         path = known.path if any(known.path) else more.path
-        out[item] = ItemTexts(known.name or more.name, known.group or more.group, path)
+        price = more.price if known.price is None else known.price
+        out[item] = ItemTexts(known.name or more.name, known.group or more.group, path, price)
     return out
 
 
@@ -217,49 +215,33 @@ def texts_in_lines(
     database: Database, tables: Sequence[InputTable], columns: Columns
 ) -> dict[str, ItemTexts]:
     """Item -> what the lines say of it most often (among equals, the first by alphabet)."""
-    if not (columns.name or columns.group or columns.category):
+    if not (columns.name or columns.group or columns.category or columns.price):
         return {}
     path = [f"k{i}" for i in range(len(columns.category))]
     fields = ", ".join(f"{name} VARCHAR" for name in ("item", "item_name", "item_group", *path))
-    database.execute(f"CREATE TABLE item_text ({fields}, n BIGINT)")
+    database.execute(f"CREATE TABLE item_text ({fields}, item_price DOUBLE, n BIGINT)")
     for table in tables:
         select, parameters = clean_rows(table, columns)
-        rows = f"SELECT {_described(columns)}, count(*) FROM ({select}) WHERE status = 0"
-        insert = f"INSERT INTO item_text {rows} GROUP BY ALL"
+        rows = f"SELECT {_described(columns)}, {_price(columns)}, count(*) FROM ({select})"
+        insert = f"INSERT INTO item_text {rows} WHERE status = 0 GROUP BY ALL"
         database.execute(insert, parameters, table)
-    names, groups = (_most_frequent(database, [f"item_{role}"]) for role in ("name", "group"))
+    singles = [_most_frequent(database, [f"item_{role}"]) for role in ("name", "group", "price")]
     paths, unknown = _most_frequent(database, path) if path else {}, (None,) * len(path)
-    return {
-        item: ItemTexts(
-            names.get(item, (None,))[0], groups.get(item, (None,))[0], paths.get(item, unknown)
-        )
-        for item in sorted({*names, *groups, *paths})
-    }
-
-
-def usual_prices(
-    database: Database, tables: Sequence[tuple[InputTable, Columns]]
-) -> dict[str, float]:
-    """Item -> the price that most rows give it, the lowest of equals."""
-    database.execute("CREATE TABLE item_price (item VARCHAR, price DOUBLE, n BIGINT)")
-    for table, columns in tables:
-        if columns.price is not None:
-            select, parameters = clean_rows(table, columns)
-            rows = f"SELECT item, item_price, count(*) FROM ({select}) WHERE item_price IS NOT NULL"
-            insert = f"INSERT INTO item_price {rows} AND status = 0 GROUP BY ALL"
-            database.execute(insert, parameters, table)
-    return dict(
-        database.rows(
-            "SELECT item, price FROM item_price GROUP BY item, price QUALIFY "
-            "row_number() OVER (PARTITION BY item ORDER BY sum(n) DESC, price) = 1"
-        )
-    )
+    found = {}
+    for item in sorted({*paths}.union(*singles)):
+        name, group, price = (of_item.get(item, (None,))[0] for of_item in singles)
+        found[item] = ItemTexts(name, group, paths.get(item, unknown), price)
+    return found
 
 
 def _described(columns: Columns) -> str:
     """What to select of rows to describe items: item, name, group and category path."""
     singles = [f"item_{role}" if getattr(columns, role) else "NULL" for role in ("name", "group")]
     return ", ".join(["item", *singles, *(f"k{i}" for i in range(len(columns.category)))])
+
+
+def _price(columns: Columns) -> str:
+    return "item_price" if columns.price else "NULL"
 
 
 def _most_frequent(database: Database, names: Sequence[str]) -> dict[str, tuple[Any, ...]]:
@@ -276,13 +258,14 @@ def texts_in_catalogue(
     database: Database, table: InputTable, columns: Columns
 ) -> dict[str, ItemTexts]:
     """Item -> description from a catalogue file, in which an item stands once."""
-    create = f"CREATE OR REPLACE TABLE catalogue AS SELECT DISTINCT {_described(columns)}"
-    load_table(database, table, columns, create)
+    fields, price = _described(columns), f"min({_price(columns)}) AS item_price"
+    create = f"CREATE OR REPLACE TABLE catalogue AS SELECT {fields}, {price}"
+    load_table(database, table, columns, create, "GROUP BY ALL")
     _refuse_twins(database, table, columns)
     rows = database.rows("FROM catalogue")
     found = {
-        item: ItemTexts(name, group, tuple(path))
-        for item, name, group, *path in rows
+        item: ItemTexts(name, group, tuple(path), price)
+        for item, name, group, *path, price in rows
         if item is not None
     }
     if not found:
@@ -292,11 +275,12 @@ def texts_in_catalogue(
     return found
 
 
-def load_table(database: Database, table: InputTable, columns: Columns, create: str) -> None:
+def load_table(
+    database: Database, table: InputTable, columns: Columns, create: str, grouped: str = ""
+) -> None:
     """Run `create` FROM the rows of a table in which every row must be a record."""
     select, parameters = clean_rows(table, columns, rejects=table.csv is not None)
-    statement = f"{create} FROM ({select})"
-    database.execute(statement, parameters, table)
+    database.execute(f"{create} FROM ({select}) {grouped}", parameters, table)
     if bad := no_records(database, table):
         hint = "Fix it: no bad row is allowed in a table that describes others."
         raise bad[0].error(len(bad), hint)

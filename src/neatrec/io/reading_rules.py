@@ -241,10 +241,12 @@ def _item(used: Mapping[str, SqlColumn]) -> str:
 
 def _is_void(columns: Columns, used: Mapping[str, SqlColumn]) -> str:
     """Whether a line says that its order was cancelled or refunded."""
-    signs = [f"{text(used['cancelled'])} IS NOT NULL"] if "cancelled" in used else []
-    if "status" in used:
-        statuses = ", ".join(f"'{each}'" for each in columns.void_statuses)
-        signs.append(f"coalesce(lower(trim({text(used['status'])})) IN ({statuses}), false)")
+    signs = []
+    for number, values in enumerate(columns.void.values()):
+        value = text(used[f"void {number}"])
+        listed = ", ".join(f"'{each}'" for each in values)
+        is_listed = f"coalesce(lower(trim({value})) IN ({listed}), false)"
+        signs.append(is_listed if values else f"{value} IS NOT NULL")
     return " OR ".join(signs) or "false"
 
 

@@ -35,7 +35,6 @@ from neatrec.io.items import (
     name_items,
     texts_in_catalogue,
     texts_in_lines,
-    usual_prices,
 )
 from neatrec.io.options import SourceOptions
 from neatrec.io.postgresql import read_postgresql
@@ -114,19 +113,15 @@ def _read_tables(reading: Reading, tables: Sequence[InputTable]) -> Lines:
     name_items(database, tables, columns)
     bad_rows = stage(reading, tables, columns)
     texts = texts_in_lines(database, tables, columns)
-    listed: frozenset[str] = frozenset()
     if catalogue and in_catalogue:
+        in_catalogue = with_number_styles(database, [catalogue], in_catalogue)
         known = texts_in_catalogue(database, catalogue, in_catalogue)
         compare_with_catalogue(bought_items(database), known, catalogue.shown)
-        texts, listed = merged(known, texts), frozenset(known)
+        texts = merged(known, texts)
     levels = (in_catalogue.category if in_catalogue else ()) or columns.category
     levels = tuple(level.removeprefix(CATEGORY) for level in levels)
     has_names = bool(columns.name or (in_catalogue and in_catalogue.name))
-    priced = [(table, columns) for table in tables]
-    if catalogue and in_catalogue:
-        priced.append((catalogue, with_number_styles(database, [catalogue], in_catalogue)))
-    prices = usual_prices(database, priced)
-    items = ItemTable(texts, levels, has_names, listed=listed, prices=prices)
+    items = ItemTable(texts, levels, has_names)
     return assemble(reading, columns, tables, items, bad_rows=bad_rows)
 
 

@@ -119,7 +119,7 @@ def stage(
         rejects = options.rejects or default_rejects(database.source)
         refuse_to_overwrite(rejects, files)
         write_rejects(bad, rejects)
-    if columns.cancelled or columns.status:
+    if columns.void:
         voided = "SELECT basket FROM line WHERE void AND basket IS NOT NULL"
         database.execute(f"UPDATE line SET status = {VOID} WHERE basket IN ({voided})")
     return len(bad)
