@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from threading import Thread
-from typing import TypeVar
 from urllib.parse import unquote
 
 from neatrec.errors import SourceError
 
-T = TypeVar("T")
 ADDRESS = re.compile(
     r"\s*(?P<jdbc>jdbc:)?(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<rest>.*)", re.IGNORECASE | re.DOTALL
 )
@@ -22,8 +18,6 @@ SECRET = re.compile(
     re.IGNORECASE,
 )
 """A parameter of an address, or of a text such as "host=shop password=...", that is secret."""
-ANSWER_SECONDS = 10.0
-"""For a host to answer at all, whatever addresses its name has."""
 READABLE = ("postgresql",)
 SYNONYMS = {"postgres": "postgresql"}
 WHERE_SECRETS_ARE = {"postgresql": "The password is read from PGPASSWORD or ~/.pgpass."}
@@ -54,28 +48,6 @@ def is_address(source: str) -> bool:
     (True, False)
     """
     return ADDRESS.match(source) is not None
-
-
-def in_time(work: Callable[[], T]) -> T:
-    """The result of `work`; TimeoutError after ANSWER_SECONDS.
-
-    The thread is then left to itself, since the lookup of names cannot be ended.
-    """
-    found: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            found.set_result(work())
-        except BaseException as error:  # noqa: BLE001 (the thread that waits gets it)
-            found.set_exception(error)
-
-    Thread(target=run, daemon=True).start()
-    try:
-        return found.result(ANSWER_SECONDS)
-    except TimeoutError as error:
-        if found.done():
-            raise
-        raise TimeoutError(f"no answer within {ANSWER_SECONDS:g} seconds") from error
 
 
 def holds_password(source: str) -> bool:

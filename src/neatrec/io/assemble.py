@@ -6,7 +6,7 @@ The order of rows and files does not matter.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from neatrec.errors import SourceError, bad_file
 from neatrec.io.column_names import ATTRIBUTE, guess
 from neatrec.io.columns import Columns
 from neatrec.io.database import Database
-from neatrec.io.files import unreadable
+from neatrec.io.files import text_of
 from neatrec.io.items import ItemTable, build_catalog
 from neatrec.io.options import SourceOptions
 from neatrec.io.reading_rules import NO_ID, RETURN, VOID
@@ -155,13 +155,7 @@ def read_excluded(path: Path | None) -> frozenset[str]:
     """Ids in a text file, one per line."""
     if path is None:
         return frozenset()
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except OSError as error:
-        raise unreadable(path, error) from error
-    except UnicodeDecodeError as error:
-        hint = "Write one item id per line, in UTF-8."
-        raise bad_file(path, "is not UTF-8", hint=hint) from error
+    lines = text_of(path, hint="Write one item id per line, in UTF-8.").splitlines()
     return frozenset(line.strip() for line in lines if line.strip())
 
 
@@ -241,26 +235,22 @@ def _without_mixed_store(database: Database, columns: Columns, options: SourceOp
 
 def _refuse_shared_baskets(database: Database, columns: Columns) -> None:
     """A basket of two users is two baskets under one id: nothing good can be counted from it."""
-    roles = {"customer": ("user", columns.user)}
-    roles |= {f"a{i}": ("attribute", name) for i, name in enumerate(columns.attributes)}
-    for value, (role, name) in roles.items():
+    names = {"customer": columns.user}
+    names |= {f"a{i}": name for i, name in enumerate(columns.attributes)}
+    for value, name in names.items():
         mixed = database.rows(
             f"SELECT basket, {value}, other_{value} FROM basket WHERE {value} <> other_{value} "
             "ORDER BY basket LIMIT 1"
         )
         if mixed:
-            raise _shared_basket(mixed[0], role, name)
-
-
-def _shared_basket(found: Iterable[Any], role: str, column: str | None) -> SourceError:
-    """The error for a basket with two values of one role: `found` are its id and the values."""
-    basket, one, other = (printable(repr(part), 60) for part in found)
-    return SourceError(
-        f"basket {basket} has two values in column {printable(repr(column))}: {one} and {other}",
-        column=column,
-        hint="Basket ids must be unique over users, shops and days; or leave the column out"
-        f"{' with --user none' if role == 'user' else ''}.",
-    )
+            basket, one, other = (printable(repr(part), 60) for part in mixed[0])
+            column = f"column {printable(repr(name))}"
+            hint = "Basket ids must be unique over users, shops and days; or leave the column out"
+            raise SourceError(
+                f"basket {basket} has two values in {column}: {one} and {other}",
+                column=name,
+                hint=f"{hint} with --user none." if value == "customer" else f"{hint}.",
+            )
 
 
 def _refuse_flat_positions(database: Database, columns: Columns) -> None:
@@ -290,12 +280,10 @@ def _basket_columns(database: Database, columns: Columns) -> dict[str, Any]:
         found["times"] = table["moment"].to_numpy()
     if columns.user:
         found["users"], found["user_ids"] = coded(_users(string_array(table["customer"]), ids))
-    found["attributes"] = {
-        name.removeprefix(ATTRIBUTE): attribute_of(
-            pc.fill_null(string_array(table[f"a{i}"]), NOT_SAID)
-        )
-        for i, name in enumerate(columns.attributes)
-    }
+    attributes = found["attributes"] = {}
+    for i, name in enumerate(columns.attributes):
+        codes, names = coded(pc.fill_null(string_array(table[f"a{i}"]), NOT_SAID))
+        attributes[name.removeprefix(ATTRIBUTE)] = Attribute(codes, tuple(names.to_pylist()))
     return found
 
 
@@ -307,12 +295,6 @@ def _users(users: pa.LargeStringArray, ids: pa.LargeStringArray) -> pa.LargeStri
     log.info("%s without a user: each counts as a customer of its own", count)
     prefix, nothing = (pa.scalar(text, pa.large_string()) for text in (GUEST, ""))
     return pc.coalesce(users, pc.binary_join_element_wise(prefix, ids, nothing))
-
-
-def attribute_of(values: pa.LargeStringArray) -> Attribute:
-    """The attribute with these values, one per basket."""
-    codes, names = coded(values)
-    return Attribute(codes, tuple(names.to_pylist()))
 
 
 def coded(values: pa.LargeStringArray) -> tuple[npt.NDArray[np.int32], pa.LargeStringArray]:

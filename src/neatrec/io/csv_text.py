@@ -68,7 +68,9 @@ def prepare_csv(
         raise unreadable(file.path, error) from error
     if not text.strip():
         return None
-    _check_header(file, text)
+    if "\0" in text.lstrip("\r\n").partition("\n")[0]:
+        trouble = "holds NUL bytes: it is not CSV, or in an unusual encoding"
+        raise bad_file(file.shown, trouble, line=1, hint="Export it again as UTF-8.")
     return CsvText(path, *_header(file, text, delimiter, wanted))
 
 
@@ -190,12 +192,6 @@ def _in_utf8(file: SourceFile, path: Path, folder: Path, encoding: str) -> Path:
         hint = "Name the encoding it was written in."
         raise bad_file(file.shown, trouble, line=line, hint=hint) from error
     return target
-
-
-def _check_header(file: SourceFile, text: str) -> None:
-    if "\0" in text.lstrip("\r\n").partition("\n")[0]:
-        trouble = "holds NUL bytes: it is not CSV, or in an unusual encoding"
-        raise bad_file(file.shown, trouble, line=1, hint="Export it again as UTF-8.")
 
 
 def _records(text: str, delimiter: str, limit: int) -> list[tuple[list[str], int]]:

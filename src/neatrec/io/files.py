@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import re
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from neatrec.errors import SourceError, bad_file
 from neatrec.text import printable
@@ -70,25 +70,19 @@ def find_files(source: str) -> list[SourceFile]:
 
 
 def _in_folder(folder: Path) -> list[Path]:
+    named = [file for file in folder.rglob("*") if file.name.lower().endswith(ENDINGS)]
     files = sorted(
         file
-        for file in folder.rglob("*")
+        for file in named
         # Spark and Hadoop leave markers that begin with an underscore or a dot
-        if file.name.lower().endswith(ENDINGS)
+        if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
+        and not file.name.lower().endswith(REJECTS)
         and file.is_file()
-        and not is_passed_over(file.relative_to(folder))
     )
     if not files:
         trouble = "holds no CSV, Parquet, JSON lines or Arrow file"
         raise bad_file(folder, trouble, hint="Give a file or a glob such as 'orders/*.csv'.")
     return files
-
-
-def is_passed_over(inside: PurePath) -> bool:
-    """Whether a file of a folder is no part of its table."""
-    return inside.name.lower().endswith(REJECTS) or any(
-        part.startswith((".", "_")) for part in inside.parts
-    )
 
 
 def _matches(pattern: str) -> list[str]:
@@ -158,6 +152,19 @@ def _kind(head: bytes, name: str) -> str:
     )
 
 
-def unreadable(path: object, error: OSError) -> SourceError:
+def text_of(path: Path, hint: str | None = None) -> str:
+    """The text of a small file in UTF-8, with or without a byte order mark."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise unreadable(path, error, hint) from error
+    except UnicodeDecodeError as error:
+        raise bad_file(path, "is not UTF-8", hint=hint) from error
+    except ValueError as error:  # a NUL character in the path
+        raise bad_file(path, f"is not a path: {error}") from error
+
+
+def unreadable(path: object, error: OSError, hint: str | None = None) -> SourceError:
     """The error for a file the system does not hand out."""
-    return SourceError(f"cannot read {printable(path)}: {error.strerror or error}", file=str(path))
+    message = f"cannot read {printable(path)}: {error.strerror or error}"
+    return SourceError(message, file=str(path), hint=hint)

@@ -22,6 +22,7 @@ from neatrec.errors import (
     must_be_one_of,
 )
 from neatrec.io.addresses import holds_password, is_address, is_address_as_path
+from neatrec.io.files import text_of
 from neatrec.text import parse_moment, printable
 
 if TYPE_CHECKING:
@@ -261,12 +262,8 @@ def require_attributes(source: str, options: SourceOptions, baskets: Baskets) ->
             )
 
 
-KEYWORD_SOURCES = ("supermarket", "complete-journey")
-
-
-def is_keyword_source(source: str) -> bool:
-    """Whether `source` names a data set rather than a file."""
-    return source.split(":", 1)[0] in KEYWORD_SOURCES
+DATA_SETS = ("supermarket", "complete-journey")
+"""Sources that are no files."""
 
 
 def read_source_toml(path: str | Path) -> tuple[str, SourceOptions]:
@@ -275,7 +272,7 @@ def read_source_toml(path: str | Path) -> tuple[str, SourceOptions]:
     for key in ["source", *table]:
         _check_key(path, table, key)
     source, folder = table.pop("source"), path.parent
-    if not is_keyword_source(source) and not is_address(source):
+    if source.split(":", 1)[0] not in DATA_SETS and not is_address(source):
         source = str(folder / source)
     try:
         for name, value in table.items():
@@ -313,10 +310,6 @@ def _check_key(path: Path, table: Mapping[str, Any], key: str) -> None:
 def read_toml(path: Path) -> dict[str, Any]:
     """The content of a TOML file."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise SourceError(
-            f"cannot read {printable(path)}: {error.strerror}", file=str(path)
-        ) from error
-    except ValueError as error:  # no TOML, no UTF-8, or a NUL in the path
+        return tomllib.loads(text_of(path))
+    except ValueError as error:
         raise bad_file(path, f"is not TOML: {printable(error)}") from error

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neatrec.errors import SourceError, bad_file, did_you_mean, require_extra
-from neatrec.io.addresses import WHERE_SECRETS_ARE, Address, in_time
+from neatrec.io.addresses import WHERE_SECRETS_ARE, Address
+from neatrec.io.files import text_of
 from neatrec.io.options import SourceOptions
 from neatrec.io.tables import InputTable, spooled
 from neatrec.text import plural, printable
@@ -61,8 +62,8 @@ def _cursor(address: Address) -> Iterator[Any]:
     from adbc_driver_postgresql import dbapi
 
     try:
-        connection = connected(address, dbapi.connect, uri=postgresql_uri(address))
-    except (dbapi.Error, TimeoutError) as error:
+        connection = dbapi.connect(postgresql_uri(address))
+    except dbapi.Error as error:
         words = own_words(error)
         hint = None if "FATAL:" in str(error) else "Check host, port and network."
         hint = WHERE_SECRETS_ARE["postgresql"] if "password" in words else hint
@@ -107,13 +108,7 @@ def _query(query: str | Path) -> str:
     text, shown = query, "the query"
     if isinstance(query, Path):
         shown = printable(query)
-        try:
-            text = query.read_text(encoding="utf-8-sig")
-        except OSError as error:
-            hint = "--query takes a file that holds a SELECT."
-            raise bad_file(query, f"cannot be read: {error.strerror}", hint=hint) from error
-        except ValueError as error:
-            raise bad_file(query, "is not UTF-8") from error
+        text = text_of(query, hint="--query takes a file that holds a SELECT.")
     text = re.sub(r";(?:\s|--[^\n]*\n)*\Z", "", f"{text}\n")
     if not text.strip():
         raise SourceError(f"{shown} is empty", hint="It must hold one SELECT.", argument="query")
@@ -184,16 +179,6 @@ def own_words(error: Exception) -> str:
 def postgresql_uri(address: Address) -> str:
     """The address with all text as UTF-8 and a limit to the wait for its host."""
     settings = ["client_encoding=utf8"]
-    if not _has_timeout(address):
+    if "connect_timeout=" not in address.text and "PGCONNECT_TIMEOUT" not in os.environ:
         settings.append(f"connect_timeout={CONNECT_SECONDS}")
     return address.text + ("&" if "?" in address.text else "?") + "&".join(settings)
-
-
-def _has_timeout(address: Address) -> bool:
-    """Whether the address or the environment says how long libpq waits."""
-    return "connect_timeout=" in address.text or "PGCONNECT_TIMEOUT" in os.environ
-
-
-def connected(address: Address, connect: Callable[..., Any], **how: Any) -> Any:
-    """The connection; TimeoutError after ANSWER_SECONDS where no timeout was given."""
-    return connect(**how) if _has_timeout(address) else in_time(lambda: connect(**how))

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from neatrec.errors import ParameterError, must_be, require_extra
 from neatrec.io.addresses import Address, parse_address
-from neatrec.io.postgresql import CONNECT_SECONDS, connected, own_words, postgresql_uri
+from neatrec.io.postgresql import CONNECT_SECONDS, own_words, postgresql_uri
 from neatrec.release.export_files import Parts
 
 TABLE = "public.neatrec_complements"
@@ -58,8 +58,8 @@ def _postgres(address: str) -> Iterator[Any]:
 
     server = parse_address(address, ("postgresql",))
     try:
-        connection = connected(server, dbapi.connect, uri=postgresql_uri(server))
-    except (dbapi.Error, TimeoutError) as error:
+        connection = dbapi.connect(postgresql_uri(server))
+    except dbapi.Error as error:
         raise _failed(server, error) from error
     try:
         with connection:
