@@ -29,9 +29,11 @@ from neatrec.text import plural
 
 if TYPE_CHECKING:
     from neatrec.data.baskets import Baskets
-    from neatrec.simulator import PlantedTruth, Supermarket
+    from neatrec.simulator import PlantedTruth
 
 log = logging.getLogger(__name__)
+SAVED = ("baskets.parquet", "baskets.json")
+"""Files of a folder that `Baskets.save` wrote."""
 
 
 def read_baskets(source: Any, options: SourceOptions | None = None, **columns: Any) -> Baskets:
@@ -55,34 +57,64 @@ def read_baskets(source: Any, options: SourceOptions | None = None, **columns: A
     >>> read_baskets(pa.table({"order_id": [1, 1, 2], "sku": ["tea", "milk", "tea"]}))
     <Baskets 2 baskets, 3 lines, 2 items, unordered>
     """
-    return _read(source, options_from(options, columns))
+    return _read(source, options_from(options, columns)).baskets
 
 
-def _read(source: Any, options: SourceOptions, *, for_pairs: bool = False) -> Baskets:
+@dataclass(frozen=True)
+class LoadedSource:
+    """Baskets, and the planted pairs where they are simulated."""
+
+    baskets: Baskets
+    truth: PlantedTruth | None = None
+
+
+def load(source: str, options: SourceOptions) -> LoadedSource:
+    """The baskets of SOURCE; the log says which rows were left out."""
+    loaded = _read(source, options, for_pairs=True)
+    baskets = loaded.baskets
+    sizes = {"line": baskets.lines, "basket": len(baskets), "item": len(baskets.catalog)}
+    listed = ", ".join(plural(count, what) for what, count in sizes.items())
+    log.info("read %s (%s)", listed, "in cart order" if baskets.ordered else "cart order not known")
+    log_dropped(baskets.dropped)
+    return loaded
+
+
+def log_dropped(dropped: Mapping[str, int]) -> None:
+    """Log the rows that were left out by reason."""
+    for reason, count in dropped.items():
+        if count:
+            log.info("left out: %s (%s)", f"{count:,}", reason)
+
+
+def _read(source: Any, options: SourceOptions, *, for_pairs: bool = False) -> LoadedSource:
     """The baskets of any source; with `for_pairs` an error where no basket holds two items."""
+    from neatrec.data.baskets import Baskets
     from neatrec.io.source import open_source
 
     if isinstance(source, str | os.PathLike):
         source, options = resolve_options(os.fsdecode(source), options)
-        if is_supermarket(source):
-            return read_supermarket(source, options).baskets
-        if is_saved(source):
-            return _load_saved(source, options)
+        if source.split(":", 1)[0] == "supermarket":
+            return _read_supermarket(source, options)
+        if all(os.path.isfile(os.path.join(source, name)) for name in SAVED):
+            refuse_options(source, options, allowed=("attributes",))
+            baskets = Baskets.load(source)
+            require_attributes(source, options, baskets)
+            return LoadedSource(baskets)
     with open_source(source, options) as lines:
         baskets = lines.baskets()
         if for_pairs:
             lines.require_pairs(baskets)
     require_attributes(baskets.source, options, baskets)
-    return baskets
+    return LoadedSource(baskets)
 
 
-def _load_saved(source: str, options: SourceOptions) -> Baskets:
-    from neatrec.data.baskets import Baskets
+def _read_supermarket(source: str, options: SourceOptions) -> LoadedSource:
+    from neatrec.simulator import parse_supermarket_spec, supermarket
 
     refuse_options(source, options, allowed=("attributes",))
-    baskets = Baskets.load(source)
-    require_attributes(source, options, baskets)
-    return baskets
+    market = supermarket(**parse_supermarket_spec(source))
+    require_attributes(source, options, market.baskets)
+    return LoadedSource(market.baskets, market.truth)
 
 
 def as_baskets(
@@ -115,7 +147,7 @@ def as_baskets(
         orders = orders.collect()
     elif hasattr(orders, "to_arrow_table"):  # a DuckDB relation
         orders = orders.to_arrow_table()
-    return _read(orders, options_from(options, dict(columns)), for_pairs=True)
+    return _read(orders, options_from(options, dict(columns)), for_pairs=True).baskets
 
 
 def _from_lists(orders: Sequence[Any]) -> Baskets:
@@ -171,60 +203,3 @@ def resolve_options(source: str, options: SourceOptions) -> tuple[str, SourceOpt
     elif holds_password(source) and not os.path.exists(source):
         raise password_refused("SOURCE")
     return source, options
-
-
-def is_saved(source: str) -> bool:
-    """Whether `Baskets.save` wrote the folder `source`."""
-    return all(
-        os.path.isfile(os.path.join(source, name)) for name in ("baskets.parquet", "baskets.json")
-    )
-
-
-def is_supermarket(source: str) -> bool:
-    """Whether `source` asks for the simulated shop."""
-    return source.split(":", 1)[0] == "supermarket"
-
-
-def read_supermarket(source: str, options: SourceOptions) -> Supermarket:
-    """The simulated shop `source` describes: its baskets, and the truth."""
-    from neatrec.simulator import parse_supermarket_spec, supermarket
-
-    refuse_options(source, options, allowed=("attributes",))
-    market = supermarket(**parse_supermarket_spec(source))
-    require_attributes(source, options, market.baskets)
-    return market
-
-
-@dataclass(frozen=True)
-class LoadedSource:
-    """Baskets, and the planted pairs where they are simulated."""
-
-    baskets: Baskets
-    truth: PlantedTruth | None = None
-
-
-def load(source: str, options: SourceOptions) -> LoadedSource:
-    """The baskets of SOURCE; the log says which rows were left out."""
-    named, settled = resolve_options(source, options)
-    if is_supermarket(named):
-        market = read_supermarket(named, settled)
-        loaded = LoadedSource(market.baskets, market.truth)
-    else:
-        loaded = LoadedSource(_read(source, options, for_pairs=True))
-    log_summary(loaded.baskets)
-    return loaded
-
-
-def log_summary(baskets: Baskets) -> None:
-    """Log the size of what was read, and the rows that were left out by reason."""
-    sizes = {"line": baskets.lines, "basket": len(baskets), "item": len(baskets.catalog)}
-    listed = ", ".join(plural(count, what) for what, count in sizes.items())
-    log.info("read %s (%s)", listed, "in cart order" if baskets.ordered else "cart order not known")
-    log_dropped(baskets.dropped)
-
-
-def log_dropped(dropped: Mapping[str, int]) -> None:
-    """Log the rows that were left out by reason."""
-    for reason, count in dropped.items():
-        if count:
-            log.info("left out: %s (%s)", f"{count:,}", reason)
