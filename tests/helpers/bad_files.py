@@ -146,15 +146,7 @@ NOTHING_IN_IT = [
     refuses("header without line end", HEADER.strip(), "has column names but no rows"),
     refuses(
         "parquet without rows",
-        parquet(
-            pa.table(
-                {
-                    "order_id": pa.array([], pa.int64()),
-                    "sku": pa.array([], pa.string()),
-                    "pos": pa.array([], pa.int64()),
-                }
-            )
-        ),
+        {name: pa.array([], pa.int64()) for name in ("order_id", "sku", "pos")},
         "no rows",
     ),
     refuses("parquet without columns", parquet(pa.table({})), "has no columns"),
@@ -204,19 +196,10 @@ WRONG_KIND = [
             {"order_id": [1, 1, 2], "sku": ["tea", "milk", "tea"], "pos": [1, 2, 1]}, "orders.dat"
         ),
     ),
-    refuses("instacart without its products",
-        lambda folder: str(Path(csv(GOOD, "order_products__train.csv")(folder)).parent),
-        "looks like the Instacart tables but has no orders, no products", given={}),
-    refuses(
-        "instacart without its orders",
-        files(
-            "",
-            aisles_DOT_csv="aisle_id,aisle\n1,tea\n",
-            departments_DOT_csv="department_id,department\n1,food\n",
-        ),
-        "has no order_products__prior or order_products__train, no orders, no products",
-        given={},
-    ),
+    refuses("instacart without its orders",
+        files("", aisles_DOT_csv="aisle_id,aisle\n1,tea\n",
+            departments_DOT_csv="department_id,department\n1,food\n"),
+        "has no order_products__prior or order_products__train, no orders, no products", given={}),
 ]
 
 COLUMNS = [
@@ -242,17 +225,6 @@ COLUMNS = [
         },
     ),
     reads("names with spaces around", "order_id, sku, pos\n1,tea,1\n1,milk,2\n2,tea,1\n"),
-    reads("a name that is SQL", GOOD.replace("sku", '"sku""; DROP TABLE line; --"'),
-        item='sku"; DROP TABLE line; --'),
-    reads(
-        "a parquet name that is SQL",
-        {
-            "order_id": [1, 1, 2],
-            'sku"; DROP TABLE line; --': ["tea", "milk", "tea"],
-            "pos": [1, 2, 1],
-        },
-        item='sku"; DROP TABLE line; --',
-    ),
     refuses("lists in a column", {"order_id": [1, 2], "sku": [["tea", "milk"], ["tea"]]},
         "cannot be read as item", given=PAIR),
     refuses("mixed schemas",
@@ -348,13 +320,9 @@ VALUES = [
     refuses("NaN for a position in parquet",
         {"order_id": [1, 1], "sku": ["tea", "milk"], "pos": [1.0, float("nan")]},
         "row 2, column 'pos': must be a number, is missing"),
-    refuses(
-        "dates for positions in parquet",
-        parquet(
-            pa.table({"order_id": [1], "sku": ["tea"], "pos": pa.array([1], pa.timestamp("us"))})
-        ),
-        "column 'pos': must be a number",
-    ),
+    refuses("dates for positions in parquet",
+        {"order_id": [1], "sku": ["tea"], "pos": pa.array([1], pa.timestamp("us"))},
+        "column 'pos': must be a number"),
     refuses("a position no float can hold", HEADER + "1,tea,18446744073709551616\n",
         "line 2, column 'pos': must be a number from 0 to 2\\^53"),
     refuses("one position for all lines", HEADER + "1,tea,1\n1,milk,1\n2,tea,7\n",

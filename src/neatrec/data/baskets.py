@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from neatrec.data.catalog import UNKNOWN, Catalog, codes_in, frozen, string_array
+from neatrec.data.catalog import MALFORMED, UNKNOWN, Catalog, codes_in, frozen, string_array
 from neatrec.data.table_result import SHOWN_ROWS, TableResult
 from neatrec.errors import BundleError, ParameterError, must_be
 from neatrec.text import printable
@@ -293,14 +293,7 @@ class Baskets(TableResult):
             baskets = _saved_in(folder, about)
             if baskets.hash != about["hash"]:
                 raise ParameterError("they are not those that were saved: the hash differs")
-        except (
-            OSError,
-            LookupError,
-            AttributeError,
-            TypeError,
-            ValueError,
-            ParameterError,
-        ) as error:
+        except MALFORMED as error:
             message = f"cannot read the baskets in {printable(folder)}: {printable(error)}"
             raise BundleError(message, file=str(folder)) from error
         return baskets

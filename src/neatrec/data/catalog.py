@@ -20,7 +20,10 @@ from neatrec.text import printable
 
 UNKNOWN = -1
 """The category code of an item without a category; no two of them share a category."""
-MALFORMED = (OSError, LookupError, TypeError, ValueError, AttributeError, RuntimeError)
+MALFORMED = (
+    *(OSError, LookupError, TypeError, ValueError, AttributeError, RuntimeError),
+    ParameterError,
+)
 """What reading a saved file raises that is damaged or foreign."""
 
 
@@ -289,7 +292,7 @@ class Catalog:
         """Read what `save` wrote; a damaged or foreign file is refused by name."""
         try:
             return _catalog_of(pq.read_table(Path(path)))
-        except (*MALFORMED, ParameterError) as error:
+        except MALFORMED as error:
             message = f"cannot read a catalogue from {printable(path)}: {printable(error)}"
             raise BundleError(message, file=str(path)) from error
 
@@ -299,8 +302,6 @@ def _catalog_of(table: pa.Table) -> Catalog:
     metadata = table.schema.metadata or {}
     levels = json.loads(metadata[b"neatrec_levels"])
     names = json.loads(metadata[b"neatrec_category_names"])
-    if not _is_text(levels) or not isinstance(names, list) or not all(map(_is_text, names)):
-        raise ParameterError("its levels and their names must be lists of text")
     codes = np.full((len(table), len(levels)), UNKNOWN, dtype=np.int32)
     for position, (level, of_level) in enumerate(zip(levels, names, strict=True)):
         code = {None: UNKNOWN, **{name: code for code, name in enumerate(of_level)}}
@@ -319,10 +320,6 @@ def _catalog_of(table: pa.Table) -> Catalog:
         variant_codes=np.array([code for _, code in variants], np.int32) if variants else None,
         integer_ids=pa.types.is_integer(table["id"].type),
     )
-
-
-def _is_text(values: Any) -> bool:
-    return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
 def of_categories(category: npt.NDArray[np.int32], wanted: npt.ArrayLike) -> npt.NDArray[np.bool_]:
