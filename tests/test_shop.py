@@ -15,11 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from scipy import sparse
+from starlette.testclient import TestClient
 
 import neatrec
 from neatrec.errors import ParameterError, SourceError
 from neatrec.io.read import as_baskets
 from neatrec.models import Run
+from neatrec.service.app import make_app
+from neatrec.service.settings import ServiceSettings
 from neatrec.shop import Shop
 from neatrec.simulator import supermarket
 
@@ -161,6 +164,21 @@ def test_options_of_the_source_hold_beside_named_columns() -> None:
     assert shop.table.catalog.ids.to_pylist() == ["milk", "tea"]
     with pytest.raises(ParameterError, match="`options` must be given with a table of orders"):
         neatrec.fit([["tea", "milk"]], options=options)
+
+
+def test_integer_ids_stay_integers_in_rankings_checks_and_requests() -> None:
+    orders = {"basket": [1, 1, 2, 2, 3, 3, 4], "item": [70, 80, 70, 80, 70, 80, 90]}
+    baskets = as_baskets(orders)
+    shop = neatrec.fit(baskets, model="shrunk-lift")
+    ranking = neatrec.load_bundle(shop.bundle).rank(70)
+    assert ranking.ids == ranking.to_arrow()["id"].to_pylist() == [80]
+    assert ranking.to_dict()["items"] == [{"id": 70, "name": "70"}]
+    check = neatrec.check_baskets(baskets)
+    assert {one.item for one in check.frequent} == {70, 80, 90}
+    with TestClient(make_app(ServiceSettings(shop.bundle))) as client:
+        asked = {"items": [70, "90"], "exclude": [80]}
+        answer = client.post("/v1/cart/complements", json=asked).json()
+    assert [item["id"] for item in answer["cart"]] == [70, 90]
 
 
 def test_what_would_be_ignored_is_refused() -> None:

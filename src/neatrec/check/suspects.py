@@ -32,7 +32,7 @@ PLACEHOLDERS = (
 class FrequentItem:
     """An item in a large share of all baskets."""
 
-    item: str
+    item: str | int
     name: str
     share: float
 
@@ -52,9 +52,9 @@ def placeholder_items(baskets: Baskets) -> tuple[FrequentItem, ...]:
 class InseparablePair:
     """An item that is hardly ever bought without `partner`."""
 
-    item: str
+    item: str | int
     name: str
-    partner: str
+    partner: str | int
     partner_name: str
     baskets: int
     """Baskets with the item."""
@@ -73,7 +73,7 @@ def _by_share(baskets: Baskets, selected: npt.NDArray[np.bool_]) -> tuple[Freque
     codes = codes[np.argsort(-share[codes], kind="stable")]
     catalog = baskets.catalog
     return tuple(
-        FrequentItem(catalog.id(code), catalog.name(code), float(share[code]))
+        FrequentItem(catalog.public_id(code), catalog.name(code), float(share[code]))
         for code in codes.tolist()
     )
 
@@ -91,10 +91,11 @@ def inseparable_items(baskets: Baskets, engine: Engine = MEMORY) -> tuple[Insepa
     rows = zip(items[suspect].tolist(), partners[suspect].tolist(), strict=True)
     found = [
         InseparablePair(
-            *(catalog.id(one), catalog.name(one), catalog.id(other), catalog.name(other)),
+            *(catalog.public_id(one), catalog.name(one)),
+            *(catalog.public_id(other), catalog.name(other)),
             baskets=int(sales[one]),
             share=number / int(sales[one]),
         )
         for (one, other), number in zip(rows, together[suspect].tolist(), strict=True)
     ]
-    return tuple(sorted(found, key=lambda pair: (-pair.baskets, pair.item, pair.partner)))
+    return tuple(sorted(found, key=lambda pair: (-pair.baskets, str(pair.item), str(pair.partner))))

@@ -77,9 +77,10 @@ def _suspects(found: CheckResult) -> Iterator[str]:
         )
 
 
-def _named(name: str, item: str) -> str:
+def _named(name: str, item: str | int) -> str:
     """The name, with the id for --exclude-items if it differs."""
-    return printable(name, 60) if name == item else f"{printable(name, 60)} ({printable(item, 60)})"
+    shown = printable(name, 60)
+    return shown if name == str(item) else f"{shown} ({printable(item, 60)})"
 
 
 def _power(found: CheckResult) -> Iterator[str]:

@@ -31,7 +31,7 @@ class RankedItem:
     """One line of an answer."""
 
     rank: int
-    id: str
+    id: str | int
     name: str
     category: tuple[str, ...]
     score: float
@@ -80,7 +80,7 @@ class Ranking(TableResult):
         for row, code in enumerate(self.codes.tolist()):
             yield RankedItem(
                 rank=row + 1,
-                id=self.catalog.id(code),
+                id=self.catalog.public_id(code),
                 name=self.catalog.name(code),
                 category=self.catalog.category_path(code),
                 score=float(self.scores[row]),
@@ -100,14 +100,16 @@ class Ranking(TableResult):
         return "\n".join([f"<{len(self)} recommendations for {cart}>", *lines, *self.notes])
 
     def to_arrow(self) -> pa.Table:
-        return pa.Table.from_pylist([asdict(line) for line in self], RANKED)
+        id_type = pa.int64() if self.catalog.integer_ids else pa.string()
+        schema = RANKED.set(1, pa.field("id", id_type))
+        return pa.Table.from_pylist([asdict(line) for line in self], schema)
 
     def _caption(self) -> str:
         return repr(self).split("\n")[0]
 
     @property
-    def ids(self) -> list[str]:
-        return [self.catalog.id(code) for code in self.codes]
+    def ids(self) -> list[str | int]:
+        return [self.catalog.public_id(code) for code in self.codes]
 
     @property
     def names(self) -> list[str]:
@@ -117,7 +119,8 @@ class Ranking(TableResult):
         """The answer as JSON holds it."""
         return {
             "items": [
-                {"id": self.catalog.id(code), "name": self.catalog.name(code)} for code in self.cart
+                {"id": self.catalog.public_id(code), "name": self.catalog.name(code)}
+                for code in self.cart
             ],
             "recommendations": self.to_arrow().to_pylist(),
             "notes": list(self.notes),

@@ -22,7 +22,7 @@ Codes = npt.NDArray[np.int32]
 class AnswerChange:
     """An item whose top ten answers with evidence changed."""
 
-    id: str
+    id: str | int
     name: str
     sales: int
     """Its lines in the newer bundle's training baskets."""
@@ -120,7 +120,7 @@ def _changed(old: PairTable, new: PairTable, old_of: Codes) -> npt.NDArray[np.fl
 def _change(old: PairTable, new: PairTable, code: int, old_code: int, share: float) -> AnswerChange:
     before, after = _names(old, old_code), _names(new, code)
     return AnswerChange(
-        id=new.catalog.id(code),
+        id=new.catalog.public_id(code),
         name=new.catalog.name(code),
         sales=int(new.item_count[code]),
         changed=share,

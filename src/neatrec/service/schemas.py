@@ -36,8 +36,15 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def _id_text(value: Any) -> Any:
+    """An integer id, as answers write it, is read like its digits."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
 Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME, pattern="^[^\\x00]+$")]
-Id = Annotated[str, StringConstraints(min_length=1, pattern="^[^\\x00]+$")]
+Id = Annotated[
+    str, StringConstraints(min_length=1, pattern="^[^\\x00]+$"), BeforeValidator(_id_text)
+]
 PRINTED = r"^[^\x00]*[^\s\x00][^\x00]*$"
 Words = Annotated[
     str,
@@ -156,7 +163,7 @@ class CartQuery(RequestFilters):
         strict=True, json_schema_extra={"example": {"items": ["24852", "21137"], "k": 5}}
     )
     items: list[Id] = Field(
-        min_length=1, max_length=MAX_ITEMS, description="Ids of the items in the cart."
+        min_length=1, max_length=MAX_ITEMS, description="Ids of the items in the cart: text, or integers."
     )
 
 
