@@ -163,7 +163,9 @@ class CartQuery(RequestFilters):
         strict=True, json_schema_extra={"example": {"items": ["24852", "21137"], "k": 5}}
     )
     items: list[Id] = Field(
-        min_length=1, max_length=MAX_ITEMS, description="Ids of the items in the cart: text, or integers."
+        min_length=1,
+        max_length=MAX_ITEMS,
+        description="Ids of the items in the cart: text, or integers.",
     )
 
 
