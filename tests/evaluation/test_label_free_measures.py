@@ -29,8 +29,6 @@ def test_lift_is_pooled_over_the_recommended_pairs() -> None:
     together = pair_counts(test)
     observed = together[0, 1] + together[0, 2] + together[4, 5]
     expected = held.chance.of(np.array([0, 0, 4]), np.array([1, 2, 5])).sum()
-    assert found.observed == {1: together[0, 1] + together[4, 5], 3: observed}
-    assert found.expected[3] == pytest.approx(expected)
     assert found.lift[3][0] == pytest.approx(observed / expected)
     assert found.lift[3][1] <= found.lift[3][0] <= found.lift[3][2]
     assert found.sales_covered == pytest.approx(test.item_counts[queries].sum() / test.lines)
@@ -44,9 +42,8 @@ def test_a_model_that_answers_seldom_covers_fewer_sales() -> None:
     found = held_out_lifts(
         {"shy": shy, "silent": np.full((3, 1), -1, dtype=np.int32)}, held, ks=(1,), rounds=100
     )
-    assert found["shy"].queries == 1
     assert found["shy"].sales_covered == pytest.approx(test.item_counts[1] / test.lines)
-    assert (found["silent"].queries, found["silent"].sales_covered) == (0, 0.0)
+    assert found["silent"].sales_covered == 0.0
     assert np.isnan(found["silent"].lift[1][0])
 
 

@@ -43,8 +43,6 @@ class CandidateSet:
     """Start of the candidates of each query, shape (queries + 1,)."""
     items: Codes
     """Candidates, most bought together first, shape (candidates,)."""
-    counts: Numbers
-    """Times bought together, shape (candidates,)."""
 
     def holds(self, query: Codes, item: Codes) -> npt.NDArray[np.bool_]:
         """Mask of the pairs whose item is a candidate of their query."""
@@ -82,8 +80,7 @@ def candidate_set(bought_with: Counts, queries: Codes, size: int = 200) -> Candi
     order = id_order(bought_with.catalog)[bought_with.item]
     rows = [bought_with.row(query) for query in queries.tolist()]
     selected, offsets = _best_partners(rows, bought_with.count, order, size)
-    items, counts = bought_with.item[selected], bought_with.count[selected]
-    return CandidateSet(f"top{size}", queries, offsets, items, counts)
+    return CandidateSet(f"top{size}", queries, offsets, bought_with.item[selected])
 
 
 def _best_partners(

@@ -45,14 +45,8 @@ class HeldOutLift:
     """Lift of the answers, by list length: (lift, low, high)."""
 
     lift: dict[int, tuple[float, float, float]]
-    observed: dict[int, int]
-    """Records of the answered pairs in the test baskets."""
-    expected: dict[int, float]
-    """Records expected by chance."""
-    queries: int
-    """Queries with answers."""
     sales_covered: float
-    """Share of the test sales (lines) whose item is one of these queries."""
+    """Share of the test sales (lines) whose item is a query with answers."""
 
 
 def best_sellers(baskets: Baskets, queries: int = QUERIES) -> Codes:
@@ -82,16 +76,19 @@ def held_out_lifts(
     rng: Seed | None = 0,
 ) -> dict[str, HeldOutLift]:
     """The pooled lift of each model's answers, (queries, at least max(ks)), with intervals."""
-    totals = {name: _totals(name, answers, held, ks) for name, answers in best.items()}
+    totals = [_totals(name, answers, held, ks) for name, answers in best.items()]
     if not totals:
         return {}
     # (queries, models x ks)
-    observed, expected = (
-        np.concatenate(part, axis=1) for part in zip(*totals.values(), strict=True)
-    )
+    observed, expected = (np.concatenate(part, axis=1) for part in zip(*totals, strict=True))
     lifts = iter(pooled_ratios(observed, expected, rounds=rounds, rng=rng))
+    sales = held.sales[held.queries]
     return {
-        name: _lift(*totals[name], {k: next(lifts) for k in ks}, best[name], held) for name in best
+        name: HeldOutLift(
+            {k: next(lifts) for k in ks},
+            float(sales[(answers >= 0).any(axis=1)].sum() / max(held.sales.sum(), 1)),
+        )
+        for name, answers in best.items()
     }
 
 
@@ -104,23 +101,6 @@ def _totals(name: str, best: Codes, held: HeldOutPairs, ks: Sequence[int]) -> tu
     counts = pair_counts(held.queries, best, held)
     observed, expected = (np.cumsum(part, axis=1)[:, columns] for part in counts)
     return observed, expected
-
-
-def _lift(
-    observed: Floats,
-    expected: Floats,
-    lift: dict[int, tuple[float, float, float]],
-    best: Codes,
-    held: HeldOutPairs,
-) -> HeldOutLift:
-    answered = (best >= 0).any(axis=1)
-    return HeldOutLift(
-        lift,
-        dict(zip(lift, observed.sum(axis=0).astype(int).tolist(), strict=True)),
-        dict(zip(lift, expected.sum(axis=0).tolist(), strict=True)),
-        queries=int(answered.sum()),
-        sales_covered=float(held.sales[held.queries[answered]].sum() / max(held.sales.sum(), 1)),
-    )
 
 
 def pair_counts(queries: Codes, answers: Codes, held: HeldOutPairs) -> tuple[Floats, Floats]:

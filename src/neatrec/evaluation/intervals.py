@@ -172,12 +172,12 @@ def _unit_weights(
         yield first, draws.reshape(size, units).astype(np.float64)
 
 
-def interval(resampled: Floats, level: float = LEVEL) -> tuple[Floats, Floats]:
+def interval(resampled: Floats) -> tuple[Floats, Floats]:
     """The ends of the percentile interval of each column, each of shape (columns,).
 
     Rounds whose mean is undefined (a slice of which no query was drawn) are left out.
     """
-    tail = (1.0 - level) / 2
+    tail = (1.0 - LEVEL) / 2
     finite = np.isfinite(resampled)
     ends = np.full((2, resampled.shape[1]), np.nan)
     for column in np.flatnonzero(finite.any(axis=0)):
