@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from neatrec.cooccurrence.count_book import CountBook
-from neatrec.data.counts import Counts, ExpectedLimit, Mask
+from neatrec.data.counts import Counts, ExpectedLimit
 from neatrec.statistics import (
     benjamini_hochberg,
     largest_mean,
@@ -61,8 +61,3 @@ class CalibratedTest:
         """The largest p that is a discovery at each level; 0 where there is none."""
         p, q = tested.column("p"), tested.column("q")
         return {level: float(p[q <= level].max(initial=0.0)) for level in levels}
-
-    def passes(self, tested: Counts, threshold: float) -> Mask:
-        """Mask of the pairs that are labels at this threshold."""
-        passes: Mask = (tested.column("p") <= threshold) & (threshold > 0)
-        return passes

@@ -17,7 +17,7 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.counts import Counts
 from neatrec.labels.config import LabelConfig, LabelOptions
 from neatrec.labels.null import NullResult, check_within, shuffle_null
-from neatrec.labels.record import Labels
+from neatrec.labels.record import Labels, passes
 from neatrec.statistics import LiftEstimate, estimate_lifts
 from neatrec.text import plural, printable
 
@@ -119,8 +119,9 @@ def tested_pairs(config: LabelConfig, book: CountBook) -> TestedPairs:
     test = config.protocol_test
     tested = test.test(book)
     thresholds = test.thresholds(tested, config.levels)
-    passing = tested.where(test.passes(tested, thresholds[max(config.levels)]))
-    return TestedPairs(tested, thresholds, passing)
+    evidence = tested.column("statistic"), tested.column("p")
+    mask = passes(test.level_kind, *evidence, thresholds[max(config.levels)])
+    return TestedPairs(tested, thresholds, tested.where(mask))
 
 
 def _evidence(pairs: Counts, lifts: LiftEstimate, *, directed: bool) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from neatrec.cooccurrence.strata import id_rank
 from neatrec.data.baskets import Baskets
 from neatrec.errors import ParameterError, must_be_one_of, require_whole
 from neatrec.labels.config import LabelConfig
-from neatrec.labels.record import Labels, level_key
+from neatrec.labels.record import Labels, level_key, passes
 
 WITHIN = ("none", "size", "size+position")
 Order = npt.NDArray[np.int64]
@@ -159,11 +159,12 @@ def shuffle_null(
     for round_ in range(rounds):
         book = CountBook(shuffled(baskets, seed, round_, within), engine)
         tested = test.test(book, labels.largest_p)
+        evidence = tested.column("statistic"), tested.column("p")
         own = test.thresholds(tested, labels.levels)
         for level in labels.levels:
             for counts, thresholds in ((passed, labels.thresholds), (rerun, own)):
-                passing = np.count_nonzero(test.passes(tested, thresholds[level]))
-                counts[level] += (ways * int(passing),)
+                passing = passes(test.level_kind, *evidence, thresholds[level])
+                counts[level] += (ways * int(np.count_nonzero(passing)),)
         log.info(
             "shuffle %d of %d: %s labels by chance: %s",
             *(round_ + 1, rounds, labels.protocol),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from neatrec.cooccurrence.count_book import CountBook
-from neatrec.data.counts import Counts, Mask
+from neatrec.data.counts import Counts
 from neatrec.statistics import chi_squared, chi_squared_p, chi_squared_threshold
 
 if TYPE_CHECKING:
@@ -46,8 +46,3 @@ class PaperTest:
     def thresholds(self, tested: Counts, levels: tuple[float, ...]) -> dict[float, float]:
         """The chi-squared value to exceed at each level."""
         return {level: chi_squared_threshold(level) for level in levels}
-
-    def passes(self, tested: Counts, threshold: float) -> Mask:
-        """Mask of the pairs that are labels at this threshold."""
-        passes: Mask = tested.column("statistic") > threshold
-        return passes

@@ -84,8 +84,7 @@ class Labels(TableResult):
         """Mask of the labels at `level`, one of `levels`."""
         if level not in self.levels:
             raise must_be("level", f"one of {', '.join(map(level_key, self.levels))}", level)
-        threshold = self.thresholds[level]
-        return self.statistic > threshold if self.level_kind == "p" else self.p <= threshold
+        return passes(self.level_kind, self.statistic, self.p, self.thresholds[level])
 
     @property
     def largest_p(self) -> float:
@@ -172,6 +171,11 @@ class Labels(TableResult):
             "threshold": {level_key(level): float(self.thresholds[level]) for level in self.levels},
             "hash": self.hash,
         }
+
+
+def passes(level_kind: str, statistic: Floats, p: Floats, threshold: float) -> Mask:
+    """Mask of the pairs that are labels: by chi-squared (levels of p) or by p-value (of q)."""
+    return statistic > threshold if level_kind == "p" else p <= threshold
 
 
 def level_key(level: float) -> str:
