@@ -85,7 +85,7 @@ class CountInput:
         """The options without lines; `of_part` adds some."""
         empty = np.empty(0, dtype=np.int64)
         items = np.empty(0, dtype=np.int32)
-        return replace(self, items=items, start=empty, stop=empty, customers=None)
+        return self.of_part(Part(items, empty, None))
 
     def of_part(self, part: Part) -> CountInput:
         """The baskets of a part with the options of these."""
