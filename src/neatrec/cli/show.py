@@ -105,19 +105,27 @@ def gain_words(learned: Mapping[str, Any]) -> str:
     >>> none = {"pairs": 4, "hit_rate": 0.5, "start_hit_rate": 0.5, "more": [0.0, 0.0]}
     >>> print(gain_words({"strong": gain, "dependent": none}))
     Learned from 1,200 strong and 4 dependent pairs: among the first ten are 10.0 (5.0 to 15.0) \
-points more strong pairs than by shrunk lift, as many dependent pairs as by G².
+points more strong pairs than by shrunk lift.
+    >>> none["weights"] = {"names": 0.01}
+    >>> print(gain_words({"strong": none, "dependent": none}))
+    Too few pairs to learn a correction from (4 strong, 4 dependent): pairs are ranked by shrunk \
+lift and G² themselves.
     """
+    strong, dependent = (f"{learned[name]['pairs']:,} {name}" for name in ("strong", "dependent"))
     gains = []
     for name, statistic in (("strong", "shrunk lift"), ("dependent", "G²")):
         gain = learned[name]
         shares = (gain["hit_rate"] - gain["start_hit_rate"], *gain["more"])
-        if not any(shares):
-            gains.append(f"as many {name} pairs as by {statistic}")
-            continue
-        points, low, high = (f"{100 * share:.1f}" for share in shares)
-        gains.append(f"{points} ({low} to {high}) points more {name} pairs than by {statistic}")
-    pairs = f"{learned['strong']['pairs']:,} strong and {learned['dependent']['pairs']:,} dependent"
-    return f"Learned from {pairs} pairs: among the first ten are {', '.join(gains)}."
+        points, low, high = (round(100 * share, 1) for share in shares)
+        if points or low or high:
+            gains.append(f"{points} ({low} to {high}) points more {name} pairs than by {statistic}")
+    if not gains and not any(map(weight_words, learned.values())):
+        return (
+            f"Too few pairs to learn a correction from ({strong}, {dependent}): pairs are ranked "
+            "by shrunk lift and G² themselves."
+        )
+    more = ", ".join(gains) or "as many of both as by shrunk lift and G²"
+    return f"Learned from {strong} and {dependent} pairs: among the first ten are {more}."
 
 
 def weight_words(gain: Mapping[str, Any]) -> str:
