@@ -17,10 +17,6 @@ def texts(notebook: dict[str, Any]) -> list[str]:
     return ["".join(output.get("text") or output["data"]["text/plain"]) for output in outputs]
 
 
-def test_there_are_four() -> None:
-    assert [file.stem for file in NOTEBOOKS] == ["evaluation", "own_orders", "paper", "shopify"]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
 def test_a_notebook_prints_its_outputs(file: Path) -> None:

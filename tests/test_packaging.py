@@ -57,19 +57,6 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         require_extra("serve", "the service")
 
 
-def test_the_source_distribution_holds_every_file_of_the_repository() -> None:
-    listed = set(PYPROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"])
-    ignored = {line.strip("/") for line in (ROOT / ".gitignore").read_text().split("\n")}
-    kept = {f"/{file.name}" for file in ROOT.iterdir() if file.name[0] != "."}
-    assert not listed - kept
-    assert not {name for name in kept - listed - {"/pyproject.toml"} if name[1:] not in ignored}
-
-
-def test_the_version_is_a_literal() -> None:
-    text = (ROOT / "src/neatrec/_version.py").read_text()
-    assert re.fullmatch(r'__version__ = "\d+\.\d+\.\d+"\n', text)
-
-
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")

@@ -18,7 +18,6 @@ from neatrec.cli.main import exit_code_of
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text()
-PAPER = "https://arxiv.org/abs/2202.05456"
 KEY = "a-key-of-more-than-sixteen-letters"
 
 
@@ -41,7 +40,6 @@ LINES = [
     if line[:2] == "$ "
 ]
 COMMANDS = [line for line in LINES if line.startswith("neatrec ")]
-TARGETS = [line.split()[1] for line in LINES if line.startswith("make ")]
 
 
 def neatrec(line: str) -> list[str]:
@@ -71,27 +69,6 @@ def demo(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         neatrec("neatrec demo"), cwd=folder, capture_output=True, text=True, timeout=300, check=True
     )
-
-
-def test_it_is_short_and_the_two_commands_stand_on_the_first_screen() -> None:
-    lines = TEXT.splitlines()
-    assert len(lines) <= 100
-    assert not [line for line in lines if len(line) > 120 and not line.startswith("Made from")]
-    top = "\n".join(lines[:30])
-    for needed in ("item-page.png", "make demo", "make test", "335 customers, 3.6x chance"):
-        assert needed in top
-
-
-def test_its_make_targets_exist() -> None:
-    makefile = (ROOT / "Makefile").read_text()
-    assert set(TARGETS) == {"demo", "test"}
-    assert not [target for target in TARGETS if f"\n{target}:" not in makefile]
-
-
-def test_its_links_are_relative_but_for_the_paper() -> None:
-    links = re.findall(r"\]\(([^)]+)\)", TEXT)
-    assert [link for link in links if "://" in link] == [PAPER]
-    assert not [link for link in links if "://" not in link and not (ROOT / link).is_file()]
 
 
 def test_python_and_the_tutorial_print_what_they_show(tmp_path: Path) -> None:

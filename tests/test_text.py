@@ -3,7 +3,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neatrec.text import no_formula, plural, printable
+from neatrec.text import printable
 
 
 @given(st.text(), st.integers(min_value=10, max_value=200))
@@ -19,17 +19,3 @@ def test_printable_text_has_no_control_characters_and_keeps_its_limit(
 
 def test_escape_sequences_and_direction_overrides_are_shown_not_obeyed() -> None:
     assert printable("a\x1b[2Jb\u202ec") == "a\\x1b[2Jb\\u202ec"
-
-
-def test_plural_counts() -> None:
-    assert (plural(1, "item"), plural(0, "item"), plural(1234, "item")) == (
-        "1 item",
-        "0 items",
-        "1,234 items",
-    )
-
-
-def test_what_a_spreadsheet_would_run_becomes_text() -> None:
-    for start in "=+-@\t\r":
-        assert no_formula(f"{start}cmd()") == f"'{start}cmd()"
-    assert [no_formula(text) for text in ("tea", "-0.5", "", "1+1")] == ["tea", "-0.5", "", "1+1"]
