@@ -105,23 +105,6 @@ def show_number(value: float) -> str:
     return f"{Decimal(f'{value:.3g}'):f}"
 
 
-def parse_size(text: str) -> int:
-    """Bytes of a size such as "2GiB", "500 MB" or "1073741824".
-
-    >>> parse_size("2GiB"), parse_size("1.5 MB"), parse_size("4096")
-    (2147483648, 1500000, 4096)
-    """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?))?b?\s*", text, flags=re.IGNORECASE)
-    if not match:
-        raise ValueError(f"not a size: {printable(text)}")
-    number, unit, binary = match.groups()
-    if float(number) >= 1e15:
-        raise ValueError(f"too large a size: {printable(text)}")
-    return int(
-        float(number) * (1024 if binary else 1000) ** " kmgt".index(unit.lower() if unit else " ")
-    )
-
-
 def parse_moment(text: str) -> int:
     """Microseconds since 1970 of a date or time in ISO 8601; without a zone it is UTC.
 

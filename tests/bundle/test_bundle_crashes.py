@@ -17,7 +17,7 @@ from helpers import crash_worker
 from helpers.crash_worker import PHASES, model_of
 from helpers.full_disk import no_file_larger_than
 from helpers.killing import Worker, kill_in, started
-from neatrec.bundle import BundleLock, load_bundle, read_manifest, save_bundle, store
+from neatrec.bundle import bundle_lock, load_bundle, read_manifest, save_bundle, store
 from neatrec.bundle import folder as place
 from neatrec.bundle.folder import BundleFolder
 from neatrec.bundle.manifest import Manifest
@@ -64,7 +64,7 @@ def test_kill_minus_nine_in_every_phase(worker: Worker, tmp_path: Path, way: str
         found = version_in(bundle)
         assert known <= found <= last, f"killed in {phase}"
         known = found
-        with BundleLock(bundle):  # the dead run holds it no more
+        with bundle_lock(bundle):  # the dead run holds it no more
             pass
     assert landed.keys() == set(PHASES)
     save(known + 1, bundle)

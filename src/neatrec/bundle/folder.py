@@ -20,7 +20,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
 
 from neatrec.atomic import exchange, remove, sync_folder
 from neatrec.bundle.manifest import NAME
@@ -89,7 +88,7 @@ class BundleFolder:
             )
 
     def recover(self) -> None:
-        """Clean up after a crash: restore the older bundle, remove unfinished ones."""
+        """Clean up after a crash: restore the older bundle, or remove what a new one replaced."""
         if self.previous.exists():
             if (self.live / NAME).is_file():
                 remove(self.previous)
@@ -98,10 +97,12 @@ class BundleFolder:
                     "restoring %s, which a crash left under another name", printable(self.live)
                 )
                 os.rename(self.previous, self.live)
-        remove(self.writing)
 
     def publish(self) -> None:
-        """Make the folder `writing` the bundle; readers find the old one or the new one."""
+        """Make `writing` the bundle or file; readers find the old one or the new one."""
+        if self.writing.is_file():
+            os.replace(self.writing, self.live)
+            return
         sync_folder(self.writing)
         if not self.live.exists() or not any(self.live.iterdir()):
             os.rename(self.writing, self.live)
@@ -135,18 +136,23 @@ def replacing(path: Path, *, parents: bool = False) -> Iterator[Path]:
         if parents:
             path.parent.mkdir(parents=True, exist_ok=True)
         os.stat(os.path.join(path.parent, ""))
-        handle = _lock_file(place)
+        with _locked(place), replaced(place) as writing:
+            yield writing
+
+
+@contextmanager
+def replaced(place: BundleFolder, what: str = "") -> Iterator[Path]:
+    """The path of a new file or folder, which becomes the live one after the `with` block."""
+    with system_errors(what, place.live):
         try:
             remove(place.writing)
             yield place.writing
-            if place.writing.is_dir():
-                place.publish()
-            else:
-                os.replace(place.writing, path)
+            place.publish()
         finally:
-            remove(place.writing)
-            place.lock.unlink(missing_ok=True)  # as `BundleLock` does
-            os.close(handle)
+            try:
+                remove(place.writing)
+            except OSError as error:  # the next writer removes it
+                log.warning("cannot remove %s: %s", printable(place.writing), printable(error))
 
 
 @contextmanager
@@ -165,49 +171,41 @@ def system_errors(
         raise kind(message, file=str(path), hint=f"{advice} {untouched}") from error
 
 
-_held: dict[Path, tuple[int, int]] = {}
-"""Locks of this process: lock file -> (thread that holds it, depth)."""
-_guard = threading.Lock()
-
-
-class BundleLock:
-    """`NAME.lock` beside the bundle, held while the `with` block runs.
+@contextmanager
+def bundle_lock(bundle: str | Path) -> Iterator[BundleFolder]:
+    """The folders of a bundle that nobody else writes meanwhile, by `NAME.lock` beside it.
 
     A folder that holds something else is refused at once, not after the training. The system
     releases the lock when its process ends, so a dead process locks nobody out. A thread may take a
     lock that it holds again: `save_bundle` does so inside a training.
     """
+    place = BundleFolder.of(bundle)
+    place.check_replaceable()
+    if str(place.lock) in vars(_held):
+        yield place
+        return
+    with _locked(place, "the bundle "):
+        with system_errors("the bundle ", place.live):
+            place.recover()
+        yield place
 
-    def __init__(self, bundle: str | Path) -> None:
-        self.place = BundleFolder.of(bundle)
-        self._file: int | None = None
 
-    def __enter__(self) -> Self:
-        path, me = self.place.lock, threading.get_ident()
-        with _guard:
-            owner, times = _held.get(path, (me, 0))
-            if owner != me:
-                raise _busy(self.place, "another thread of this process")
-            if times == 0:
-                self.place.check_replaceable()
-                with system_errors("the bundle ", self.place.live):
-                    self._file = _lock_file(self.place)
-            _held[path] = (me, times + 1)
-        return self
+_held = threading.local()
+"""Its attributes are the lock files that this thread holds."""
 
-    def __exit__(self, *_: object) -> None:
-        path = self.place.lock
-        with _guard:
-            owner, times = _held[path]
-            if times > 1:
-                _held[path] = (owner, times - 1)
-                return
-            del _held[path]
-            if self._file is not None:
-                # removed while locked: a process that opened it meanwhile notices that it is gone
-                path.unlink(missing_ok=True)
-                os.close(self._file)
-                self._file = None
+
+@contextmanager
+def _locked(place: BundleFolder, what: str = "") -> Iterator[None]:
+    mine, path = vars(_held), str(place.lock)
+    with system_errors(what, place.live):
+        mine[path] = handle = _lock_file(place)
+    try:
+        yield
+    finally:
+        del mine[path]
+        # removed while locked: a process that opened it meanwhile notices that it is gone
+        place.lock.unlink(missing_ok=True)
+        os.close(handle)
 
 
 def _lock_file(place: BundleFolder) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import platform
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -14,12 +13,12 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors import SafetensorError
+from safetensors.numpy import load, save_file
 
 from neatrec._version import __version__
-from neatrec.atomic import remove, sync_file, sync_folder
-from neatrec.bundle.folder import BundleFolder, BundleLock, system_errors
+from neatrec.atomic import sync_file, sync_folder
+from neatrec.bundle.folder import BundleFolder, bundle_lock, replaced
 from neatrec.bundle.manifest import (
     NAME,
     FileRecord,
@@ -41,7 +40,6 @@ ARRAYS, ITEMS, USERS = "arrays.safetensors", "items.parquet", "users.parquet"
 MAX_ATTEMPTS = 20
 """Reads of a bundle that is replaced meanwhile, before giving up."""
 
-log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 WriteExtraFiles = Callable[[Path], Mapping[str, Any]]
 """Writes further files into a bundle's folder and returns notes for the manifest."""
@@ -106,21 +104,15 @@ def save_bundle(
 
 def _replace_bundle(path: str | Path, write: Callable[[Path], Manifest]) -> Manifest:
     """Let `write` fill a folder beside the bundle, then replace the bundle by it."""
-    place = BundleFolder.of(path)
-    with BundleLock(path), system_errors("the bundle ", place.live):
+    with bundle_lock(path) as place, replaced(place, "the bundle ") as folder:
         try:
-            place.recover()
-            place.check_replaceable()
-            place.writing.mkdir()
-            manifest = write(place.writing)
-            _sync(place.writing)
-            (place.writing / NAME).write_bytes(manifest.to_bytes())
-            sync_file(place.writing / NAME)
-            place.publish()
+            folder.mkdir()
+            manifest = write(folder)
+            _sync(folder)
+            (folder / NAME).write_bytes(manifest.to_bytes())
+            sync_file(folder / NAME)
         except SafetensorError as error:
             raise _as_os_error(error) from error
-        finally:
-            _remove_unfinished(place)
     return manifest
 
 
@@ -205,14 +197,6 @@ def _as_os_error(error: SafetensorError) -> OSError:
     return OSError(int(number) if number.isdigit() else None, str(error))
 
 
-def _remove_unfinished(place: BundleFolder) -> None:
-    """Remove an unfinished folder; where that fails the next writer removes it."""
-    try:
-        remove(place.writing)
-    except OSError as error:
-        log.warning("cannot remove %s: %s", printable(place.writing), printable(error))
-
-
 # ---- reading
 
 
@@ -263,7 +247,8 @@ def _folder_state(place: BundleFolder) -> _FolderState | None:
 
 def _model(folder: Path, manifest: Manifest) -> Model:
     catalog, _ = read_catalog(folder, manifest)
-    model = model_of(manifest, catalog, _read_arrays(named_file(folder, manifest, ARRAYS)), folder)
+    file = named_file(folder, manifest, ARRAYS)
+    model = model_of(manifest, catalog, arrays_of(file.read_bytes(), file), folder)
     if USERS in manifest.files:
         try:
             model.user_ids = string_array(pq.read_table(named_file(folder, manifest, USERS))["id"])
@@ -337,10 +322,10 @@ def parameters_of(manifest: Manifest, folder: Path) -> ModelParameters:
         ) from error
 
 
-def _read_arrays(file: Path) -> dict[str, np.ndarray[Any, Any]]:
+def arrays_of(content: bytes, file: Path) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays in the content of a file."""
     try:
-        with safe_open(file, framework="numpy") as tensors:
-            names = list(tensors.keys())  # not a mapping
-            return {name: tensors.get_tensor(name) for name in names}
+        arrays: dict[str, np.ndarray[Any, Any]] = load(content)
     except Exception as error:  # safetensors raises errors of many kinds
         raise damaged(file, printable(error, 300)) from error
+    return arrays

@@ -158,8 +158,14 @@ def _from_table(picker: Picker, code: int, k: int) -> list[Answer]:
     pairs = table.answers["pair"][rows]
     items = table.answers["item"][rows]
     taken = picker.take(items.tolist(), k)
-    items = items[taken]
-    evidence = table.evidence_of(np.full(len(items), code), items, pairs[taken])
+    return _answers(table, code, items[taken], pairs[taken])
+
+
+def _answers(
+    table: PairTable, code: int, items: Codes, pairs: npt.NDArray[np.int64] | None = None
+) -> list[Answer]:
+    """The items with their evidence; `pairs`: their rows, where they are known."""
+    evidence = table.evidence_of(np.full(len(items), code), items, pairs)
     return list(map(Answer, items.tolist(), evidence))
 
 
@@ -169,9 +175,7 @@ def _guesses(picker: Picker, code: int, k: int) -> list[Answer]:
     allowed[table.items_of(code, GUESS)] = False
     items, _ = table.guesses(code, allowed, _reach(picker, len(allowed)))
     items = items[_not_refuted(table, [code], items)]
-    items = items[picker.take(items.tolist(), k)]
-    evidence = table.evidence_of(np.full(len(items), code), items)
-    return list(map(Answer, items.tolist(), evidence))
+    return _answers(table, code, items[picker.take(items.tolist(), k)])
 
 
 def _reach(picker: Picker, items: int) -> int:
@@ -305,9 +309,8 @@ def _same_category_answers(picker: Picker, cart: Sequence[int], k: int) -> list[
     for query in cart:
         items = table.items_of(query, level)
         items = items[[picker.is_own(item) for item in items.tolist()]]
-        evidence = table.evidence_of(np.full(len(items), query), items)
-        for item, one in zip(items.tolist(), evidence, strict=True):
-            reasons.setdefault(item, []).append(Contribution(query, one))
+        for line in _answers(table, query, items):
+            reasons.setdefault(line.code, []).append(Contribution(query, line.evidence))
     for found in reasons.values():
         found.sort(key=lambda one: _weakness(one.evidence))
     ordered = sorted(reasons, key=lambda item: _weakness(reasons[item][0].evidence))
@@ -331,13 +334,10 @@ def _explained(picker: Picker, cart: Sequence[int]) -> list[Answer]:
     table, month = picker.table, picker.filters.month
     found = []
     for query in cart:
-        items = table.explained_with(query)
-        evidence = table.evidence_of(np.full(len(items), query), items)
-        found += [
-            Answer(item, one, (Contribution(query, one),) if len(cart) > 1 else ())
-            for item, one in zip(items.tolist(), evidence, strict=True)
-            if month is None or one.season >> (month - 1) & 1
-        ]
+        for line in _answers(table, query, table.explained_with(query)):
+            if month is None or line.evidence.season >> (month - 1) & 1:
+                why = (Contribution(query, line.evidence),) if len(cart) > 1 else ()
+                found.append(replace(line, goes_with=why))
     found.sort(key=lambda line: -line.evidence.overall_lift)
     return [found[place] for place in picker.take((line.code for line in found), picker.filters.k)]
 

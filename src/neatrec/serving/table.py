@@ -16,7 +16,14 @@ import numpy.typing as npt
 
 from neatrec.bundle import Manifest, read_bundle
 from neatrec.bundle.manifest import NAME, Kinds, check_entries, damaged
-from neatrec.bundle.store import ARRAYS, model_of, named_file, parameters_of, read_catalog
+from neatrec.bundle.store import (
+    ARRAYS,
+    arrays_of,
+    model_of,
+    named_file,
+    parameters_of,
+    read_catalog,
+)
 from neatrec.data.catalog import Catalog
 from neatrec.data.counts import DEEPEST, CountOptions
 from neatrec.errors import BundleError, InputError, must_be
@@ -127,17 +134,11 @@ class PairTable:
     @cached_property
     def model(self) -> Model:
         """The model itself, read at the first use."""
-        from safetensors.numpy import load
-
         file = self._folder / ARRAYS
         content = read_all(self._arrays.fileno())
         if hashlib.sha256(content).hexdigest() != self.manifest.files[ARRAYS].sha256:
             raise damaged(file, "it was changed after the bundle was opened")
-        try:
-            arrays = load(content)
-        except Exception as error:  # safetensors raises errors of many kinds
-            raise damaged(file, printable(error, 300)) from error
-        return model_of(self.manifest, self.catalog, arrays, self._folder)
+        return model_of(self.manifest, self.catalog, arrays_of(content, file), self._folder)
 
     @cached_property
     def category(self) -> list[int]:

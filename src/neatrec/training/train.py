@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from neatrec.bundle import BundleLock, read_manifest
+from neatrec.bundle import bundle_lock, read_manifest
 from neatrec.bundle.store import parameters_of
 from neatrec.cooccurrence.count_book import CountBook
 from neatrec.cooccurrence.engine import MEMORY, Engine
@@ -106,9 +106,9 @@ def train_bundle(
     The options are checked and the bundle is locked before the baskets are read.
     """
     options = TrainOptions() if options is None else options
-    model, lock = choice.make(), BundleLock(out)
+    model = choice.make()
     _check(model, options)
-    with lock:
+    with bundle_lock(out):
         baskets = read()
         book = CountBook(baskets, options.engine)
         strata = usable_strata(baskets, options.strata)
@@ -183,24 +183,23 @@ def trained_otherwise(
     Baskets and, of other baskets, strata are not compared.
     """
     manifest = read_manifest(bundle)
+    model, table = choice.make(), manifest.notes.get(NOTE, {})
     strata = usable_strata(baskets, options.strata)
-    model, table = choice.make(), manifest.notes.get(NOTE)
-    wanted = ranked_within(model.parameters, strata).to_dict()
-    found = parameters_of(manifest, bundle).to_dict()
     facts: dict[str, tuple[Any, Any]] = {
         "--model": (manifest.model, model.name),
         "--seed": (manifest.seed, options.seed),
         "--keep-users": (manifest.keeps_users, options.keep_users),
+        "-k": (table.get("k"), options.answers),
+        "--same-category": (table.get("same_category"), options.same_category),
     }
-    if table is not None:
-        facts["-k"] = table["k"], options.answers
-        facts["--same-category"] = table["same_category"], options.same_category
-        before = table["evidence"].get("strata", ())
+    if manifest.data_hash == baskets.hash:
+        before = table.get("evidence", {}).get("strata", ())
         facts["--strata"] = ",".join(before) or "none", ",".join(strata) or "none"
-    if manifest.data_hash != baskets.hash:
-        facts.pop("--strata", None)
-        wanted.pop("strata", None)
     if manifest.model == model.name:
+        found = parameters_of(manifest, bundle).to_dict()
+        wanted = ranked_within(model.parameters, strata).to_dict()
+        if manifest.data_hash != baskets.hash:
+            wanted.pop("strata", None)
         facts |= {f"--set {name}": (found.get(name), value) for name, value in wanted.items()}
     other = (f"{name} {printable(was)}" for name, (was, now) in facts.items() if was != now)
     return next(other, None)
