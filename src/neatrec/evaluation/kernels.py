@@ -92,22 +92,6 @@ def rank_lists(scores, offsets, items, labels, best, out_nan):
 
 
 @compiled
-def catalog_candidates(scores, query, category, sold, out_scores, out_items):
-    """Write the candidates of a query to out_scores and out_items; return their number.
-
-    Candidates are all `sold` items (CategorizedItems, ascending) except the query and the items of
-    its `category`, which no item has if it is unknown; scores, outputs: (items,).
-    """
-    count = 0
-    for i in range(len(sold.codes)):
-        v = sold.codes[i]
-        out_scores[count] = scores[v]
-        out_items[count] = v
-        count += (sold.categories[i] != category) & (v != query)
-    return count
-
-
-@compiled
 def rank_rows(scores, queries, sold, labels, best, out_nan):
     """Ranks among all sold items, except the query and its category.
 
@@ -117,9 +101,13 @@ def rank_rows(scores, queries, sold, labels, best, out_nan):
     kept = np.empty(len(sold.codes), dtype=scores.dtype)
     candidates = np.empty(len(sold.codes), dtype=np.int32)
     for r in range(len(scores)):
-        count = catalog_candidates(
-            scores[r], queries.codes[r], queries.categories[r], sold, kept, candidates
-        )
+        query, category = queries.codes[r], queries.categories[r]
+        count = 0
+        for i in range(len(sold.codes)):
+            v = sold.codes[i]
+            kept[count] = scores[r, v]
+            candidates[count] = v
+            count += (sold.categories[i] != category) & (v != query)
         nan = rank_row(kept[:count], candidates[:count], labels, best, r)
         if nan >= 0:
             out_nan[0] = r
