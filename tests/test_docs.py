@@ -17,7 +17,8 @@ from docs import generated
 import neatrec
 from neatrec.cli.main import app
 from neatrec.labels import PROTOCOLS
-from neatrec.serving.evidence import GRADES, STRENGTHS
+from neatrec.serving import GRADES
+from neatrec.serving.evidence import STRENGTHS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md")] + sorted(

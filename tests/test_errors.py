@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from neatrec.data.randomness import as_generator, children, kernel_seed
+from neatrec.data import as_generator, children, kernel_seed
 from neatrec.errors import (
     InputError,
     ParameterError,

@@ -18,12 +18,12 @@ from scipy import sparse
 from starlette.testclient import TestClient
 
 import neatrec
+from neatrec import Shop
 from neatrec.errors import ParameterError, SourceError
 from neatrec.io.read import as_baskets
 from neatrec.models import Run
 from neatrec.service.app import make_app
 from neatrec.service.settings import ServiceSettings
-from neatrec.shop import Shop
 from neatrec.simulator import supermarket
 
 MARKET = supermarket(baskets=4_000, items=120, seed=1).baskets

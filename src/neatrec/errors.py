@@ -25,6 +25,20 @@ from typing import Any, ClassVar
 
 from neatrec.text import printable, without_passwords
 
+__all__ = [
+    "BundleError",
+    "DivergedError",
+    "GateError",
+    "InputError",
+    "LeakError",
+    "MissingDependencyError",
+    "NeatrecError",
+    "ParameterError",
+    "ResourceError",
+    "SourceError",
+    "UnknownItemError",
+]
+
 EXTRAS = {
     "serve": ("fastapi", "jinja2", "prometheus_client", "uvicorn"),
     "report": ("jinja2", "matplotlib"),

@@ -17,10 +17,9 @@ from helpers import crash_worker
 from helpers.crash_worker import PHASES, model_of
 from helpers.full_disk import no_file_larger_than
 from helpers.killing import Worker, kill_in, started
-from neatrec.bundle import bundle_lock, load_bundle, read_manifest, save_bundle, store
+from neatrec.bundle import Manifest, bundle_lock, load_bundle, read_manifest, save_bundle, store
 from neatrec.bundle import folder as place
 from neatrec.bundle.folder import BundleFolder
-from neatrec.bundle.manifest import Manifest
 from neatrec.errors import BundleError, ParameterError, ResourceError
 from neatrec.models import Model
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from helpers.toyshop import toy_baskets
-from neatrec.bundle import load_bundle, read_manifest, save_bundle
-from neatrec.bundle.manifest import MAX_BYTES, Manifest, file_record
+from neatrec.bundle import Manifest, load_bundle, read_manifest, save_bundle
+from neatrec.bundle.manifest import MAX_BYTES, file_record
 from neatrec.errors import BundleError
 from neatrec.models import Run, make_model
 

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from helpers.dated_shop import dated_shop
+from neatrec import check_baskets
 from neatrec.check import run as check_run
 from neatrec.check.power import POWER, smallest_lift
-from neatrec.check.run import check_baskets
 from neatrec.cli.main import exit_code_of
-from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog
+from neatrec.data import Baskets, Catalog
 from neatrec.errors import ParameterError
 from neatrec.simulator import supermarket
 

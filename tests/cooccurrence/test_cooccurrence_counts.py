@@ -16,9 +16,7 @@ from helpers.counting_reference import (
 )
 from neatrec.cooccurrence import CountOptions, Engine, count, layout, margins
 from neatrec.cooccurrence.expected_counts import fit_expected
-from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog, string_array
-from neatrec.data.counts import ExpectedLimit
+from neatrec.data import Baskets, Catalog, ExpectedLimit, string_array
 
 CountCase = tuple[Baskets, CountOptions]
 

@@ -10,7 +10,7 @@ from neatrec.cooccurrence import CountOptions
 from neatrec.cooccurrence.count_input import CountInput
 from neatrec.cooccurrence.layout import Band
 from neatrec.cooccurrence.spark.engine import cut_bands, lines_of_band
-from neatrec.data.baskets import Baskets
+from neatrec.data import Baskets
 
 GIANT = """
 import re, sys, time

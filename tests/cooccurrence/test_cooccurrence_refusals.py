@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from neatrec.cooccurrence import CountOptions, Engine, count, counting, margins, memory
-from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog
+from neatrec.data import Baskets, Catalog
 from neatrec.errors import ParameterError, ResourceError
 from neatrec.memory import available_memory, container_memory, total_memory
 

@@ -5,10 +5,9 @@ import pytest
 
 from neatrec.cooccurrence import CountOptions, count, margins
 from neatrec.cooccurrence.count_book import PARTS, CountBook
-from neatrec.data.baskets import Baskets
+from neatrec.data import Baskets
 from neatrec.errors import ParameterError
-from neatrec.models import make_model
-from neatrec.models.run import Run
+from neatrec.models import Run, make_model
 from neatrec.serving import EvidenceTable
 from neatrec.simulator import supermarket
 

@@ -8,7 +8,7 @@ import pytest
 
 from neatrec.cooccurrence import CountOptions, count, lift_prior
 from neatrec.cooccurrence.count_book import CountBook
-from neatrec.data.baskets import Baskets
+from neatrec.data import Baskets
 from neatrec.statistics import LiftPrior
 
 UNDIRECTED = CountOptions(directed=False)

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neatrec.data.baskets import Attribute, Baskets
-from neatrec.data.catalog import UNKNOWN, Catalog, string_array
+from neatrec.data import UNKNOWN, Attribute, Baskets, Catalog, string_array
 from neatrec.errors import BundleError, ParameterError
 
 ITEM = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)

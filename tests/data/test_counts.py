@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neatrec.data.catalog import Catalog
-from neatrec.data.counts import CountOptions, Counts, Margins
+from neatrec.data import Catalog, CountOptions, Counts, Margins
 from neatrec.errors import ParameterError
 
 CATALOG = Catalog.from_ids("abc")

@@ -7,16 +7,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog, string_array
-from neatrec.data.splits import (
+from neatrec.data import (
+    Baskets,
+    Catalog,
     at_random,
     by_time,
     half,
     refuse_overlap,
     split_baskets,
-    uniform_of_ids,
+    string_array,
 )
+from neatrec.data.splits import uniform_of_ids
 from neatrec.errors import LeakError, ParameterError
 
 CATALOG = Catalog.from_ids(["tea"])

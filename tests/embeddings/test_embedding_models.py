@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from helpers.toyshop import code, toy_baskets
-from neatrec.data.baskets import Baskets
+from neatrec.data import Baskets
 from neatrec.errors import ParameterError
 from neatrec.models import Run, make_model
 from neatrec.models.embeddings.neat import Neat

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from helpers.kernel_cases import assert_equal_arrays
 from helpers.toyshop import toy_baskets
-from neatrec.data.baskets import Baskets
+from neatrec.data import Baskets
 from neatrec.errors import DivergedError, ParameterError
-from neatrec.models import Run, make_model
-from neatrec.models.base import Model
+from neatrec.models import Model, Run, make_model
 from neatrec.models.embeddings import trainer as training
 from neatrec.models.embeddings.kernels.dispatch import CpuDevice
 from neatrec.models.embeddings.sampling import TrainingData, prepare

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.evaluation_data import candidates_of, pair_counts, random_baskets
-from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog
+from neatrec.data import Baskets, Catalog
 from neatrec.errors import ParameterError
 from neatrec.evaluation.candidates import candidate_set, catalogue, id_order, partners
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from helpers.evaluation_data import pair_counts, random_baskets
-from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog
+from neatrec.data import Baskets, Catalog
 from neatrec.errors import ParameterError
 from neatrec.evaluation.cart_completion import (
     HiddenItems,

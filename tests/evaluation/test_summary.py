@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from neatrec.data.catalog import Catalog
+from neatrec.data import Catalog
 from neatrec.evaluation.ranks import LabelQueries, LabelRanks
 from neatrec.evaluation.slices import by_category, by_decile, slicings
 from neatrec.evaluation.summary import (

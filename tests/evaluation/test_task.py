@@ -6,11 +6,16 @@ import numpy as np
 import pytest
 
 from helpers.evaluation_data import NAMES, pair_counts, planted_baskets
-from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog
+from neatrec.data import Baskets, Catalog
 from neatrec.errors import LeakError, ParameterError
-from neatrec.evaluation import SummaryOptions, build_task, evaluate_model, summarize
-from neatrec.evaluation.task import EvaluationTask, ModelRanks
+from neatrec.evaluation import (
+    EvaluationTask,
+    ModelRanks,
+    SummaryOptions,
+    build_task,
+    evaluate_model,
+    summarize,
+)
 from neatrec.labels import make_labels
 from neatrec.models import make_model
 

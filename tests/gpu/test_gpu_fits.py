@@ -10,8 +10,7 @@ import pytest
 from helpers.kernel_cases import SETTINGS, make_draws, make_visit
 from helpers.toyshop import toy_baskets
 from neatrec.errors import DivergedError, ResourceError
-from neatrec.models import Run, make_model
-from neatrec.models.base import Model
+from neatrec.models import Model, Run, make_model
 from neatrec.models.embeddings.kernels import gpu
 from neatrec.models.embeddings.kernels.arguments import KernelInput
 from neatrec.models.embeddings.kernels.draws import shuffle_lines

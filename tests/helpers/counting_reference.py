@@ -8,8 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from neatrec.cooccurrence import CountOptions, Counts
-from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import UNKNOWN, Catalog, string_array
+from neatrec.data import UNKNOWN, Baskets, Catalog, string_array
 
 
 def count_plainly(

@@ -6,8 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from neatrec.data.baskets import Attribute, Baskets
-from neatrec.data.catalog import Catalog
+from neatrec.data import Attribute, Baskets, Catalog
 
 
 @cache

@@ -7,8 +7,7 @@ import numpy as np
 
 from helpers.counting_reference import count_plainly
 from neatrec.cooccurrence import CountOptions
-from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog, string_array
+from neatrec.data import Baskets, Catalog, string_array
 
 NAMES = [f"{name}{i}" for i in range(6) for name in ("bun", "sausage", "tea", "milk")]
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from neatrec.models.base import Model
+from neatrec.models import Model
 from neatrec.models.embeddings.kernels import draws as kernel_draws
 from neatrec.models.embeddings.kernels.arguments import (
     Draws,

@@ -9,8 +9,7 @@ from scipy import stats
 
 from helpers.counting_reference import count_plainly, margins_of
 from neatrec.cooccurrence import CountOptions
-from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog
+from neatrec.data import Baskets, Catalog
 
 TABLE = {0.05: 3.84, 0.01: 6.64, 0.001: 10.83}
 Pair = tuple[int, int]

@@ -5,8 +5,7 @@ from functools import cache
 
 import numpy as np
 
-from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog
+from neatrec.data import Baskets, Catalog
 
 KINDS, PER_KIND = 40, 6
 """Items of kind n go with those of kind n + 20, for n below 20; the last item of a kind is new."""

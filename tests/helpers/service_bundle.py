@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog, string_array
+from neatrec.data import Baskets, Catalog, string_array
 from neatrec.models import Run, make_model
-from neatrec.serving.build import save_indexed
+from neatrec.serving import save_indexed
 
 INJECTIONS = (
     "<script>window.hit=1</script>",

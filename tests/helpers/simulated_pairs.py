@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.cooccurrence import CountOptions, Counts, count, margins
-from neatrec.data.baskets import Baskets
+from neatrec.data import Baskets
 
 ALL_PAIRS = CountOptions(category_level=None)
 Codes = npt.NDArray[np.int32]

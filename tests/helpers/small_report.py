@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog
-from neatrec.data.splits import half
-from neatrec.leaderboard.run import Leaderboard, LeaderboardOptions, run_leaderboard
+from neatrec import LeaderboardOptions, run_leaderboard
+from neatrec.data import Baskets, Catalog, half
+from neatrec.leaderboard.run import Leaderboard
 
 INJECTIONS = (
     "<script>alert(1)</script>",

@@ -5,8 +5,7 @@ from functools import cache
 
 import numpy as np
 
-from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog, string_array
+from neatrec.data import Baskets, Catalog, string_array
 
 PARTNERS = {
     "bread": "butter",

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from helpers.bad_files import BAD_FILES, BadFile, options_for
-from neatrec.data.baskets import Baskets
+from neatrec.data import Baskets
 from neatrec.errors import InputError
 from neatrec.io import read_baskets
 

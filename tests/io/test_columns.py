@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from neatrec.cooccurrence.strata import default_strata, strata_words
+from neatrec.cooccurrence.strata import default_strata
 from neatrec.errors import InputError, ParameterError, SourceError
 from neatrec.io import SourceOptions, read_baskets
 from neatrec.io.database import open_database
+from neatrec.serving import strata_words
 
 
 def write(path: Path, text: str) -> Path:

@@ -16,7 +16,7 @@ from pyarrow import csv
 from helpers.full_disk import no_file_larger_than
 from helpers.postgres import PASSWORD, USER, PostgresServer
 from neatrec.cli.main import exit_code_of
-from neatrec.data.baskets import Baskets
+from neatrec.data import Baskets
 from neatrec.errors import (
     InputError,
     MissingDependencyError,

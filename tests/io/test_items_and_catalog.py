@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from neatrec.data.baskets import Baskets
+from neatrec.data import Baskets
 from neatrec.errors import SourceError
 from neatrec.io import read_baskets
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from neatrec.data.baskets import Baskets
+from neatrec.data import Baskets
 from neatrec.errors import InputError, MissingDependencyError, SourceError
 from neatrec.io import SourceOptions, read_baskets, read_source_toml
 from neatrec.io.read import load

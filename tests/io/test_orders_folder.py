@@ -15,7 +15,7 @@ from helpers import import_crash_worker
 from helpers.full_disk import no_file_larger_than
 from helpers.import_crash_worker import HEADER, PHASES, import_version, rows_after
 from helpers.killing import Worker, kill_in, started
-from neatrec.data.baskets import Baskets
+from neatrec.data import Baskets
 from neatrec.errors import ResourceError, SourceError
 from neatrec.io import SourceOptions, read_baskets
 from neatrec.io.orders_folder import import_orders

@@ -9,10 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from neatrec import fit, make_labels
-from neatrec.data.baskets import Baskets
+from neatrec.data import Baskets
 from neatrec.errors import ParameterError, SourceError, UnknownItemError
-from neatrec.io import read_baskets
-from neatrec.io.options import SourceOptions
+from neatrec.io import SourceOptions, read_baskets
 from neatrec.io.orders_folder import import_orders
 from neatrec.io.read import as_baskets, load
 

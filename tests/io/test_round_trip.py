@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from neatrec.data.baskets import Baskets
+from neatrec.data import Baskets
 from neatrec.errors import SourceError
 from neatrec.io import read_baskets
 from neatrec.io.reading_rules import MISSING

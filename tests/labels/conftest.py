@@ -2,7 +2,7 @@
 
 import pytest
 
-from neatrec.data.baskets import Baskets
+from neatrec.data import Baskets
 from neatrec.labels import Labels, make_labels
 
 

@@ -14,8 +14,7 @@ from helpers.label_reference import (
     records_plainly,
     shops,
 )
-from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog
+from neatrec.data import Baskets, Catalog
 from neatrec.errors import ParameterError
 from neatrec.labels import make_labels
 from neatrec.statistics import garwood_interval

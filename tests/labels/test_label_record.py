@@ -7,8 +7,7 @@ from dataclasses import replace
 import pyarrow.parquet as pq
 import pytest
 
-from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog
+from neatrec.data import Baskets, Catalog
 from neatrec.errors import ParameterError
 from neatrec.labels import make_labels
 

@@ -13,7 +13,7 @@ from helpers.label_reference import expected_plainly, pairs_of, records_plainly,
 from neatrec.cooccurrence import CountOptions, margins
 from neatrec.cooccurrence.expected_counts import fit_strata
 from neatrec.cooccurrence.strata import strata_of, stratum_margins
-from neatrec.data.baskets import Attribute, Baskets
+from neatrec.data import Attribute, Baskets
 from neatrec.labels import make_labels
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from helpers.label_reference import both_ways, expected_plainly, paper_plainly, records_plainly
-from neatrec.data.baskets import Baskets
+from neatrec.data import Baskets
 from neatrec.errors import ParameterError
 from neatrec.labels import make_labels, shuffle_null, shuffled
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neatrec.data.baskets import Baskets
+from neatrec.data import Baskets
 from neatrec.errors import ParameterError
 from neatrec.labels import WITHIN, shuffled
 

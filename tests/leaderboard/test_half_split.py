@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from neatrec.data.baskets import Baskets
-from neatrec.data.splits import half
-from neatrec.leaderboard.run import Leaderboard, LeaderboardOptions, run_leaderboard
+from neatrec import LeaderboardOptions, run_leaderboard
+from neatrec.data import Baskets, half
+from neatrec.leaderboard.run import Leaderboard
 from neatrec.models import make_model
 
 pytestmark = pytest.mark.real

@@ -11,8 +11,9 @@ import pytest
 
 from helpers.dated_shop import dated_shop
 from helpers.evaluation_data import NAMES, planted_baskets
+from neatrec import LeaderboardOptions, run_leaderboard
 from neatrec.cli.leaderboard import show_leaderboard
-from neatrec.data.splits import Split, half
+from neatrec.data import Split, half
 from neatrec.errors import (
     LeakError,
     MissingDependencyError,
@@ -20,7 +21,7 @@ from neatrec.errors import (
     ResourceError,
 )
 from neatrec.labels import make_labels
-from neatrec.leaderboard.run import Leaderboard, LeaderboardOptions, run_leaderboard
+from neatrec.leaderboard.run import Leaderboard
 from neatrec.models.popularity import PopCo
 from neatrec.models.statistics import LLR, Jaccard
 

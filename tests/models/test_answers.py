@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog
+from neatrec.data import Baskets, Catalog
 from neatrec.errors import ParameterError
-from neatrec.models import Model, make_model, ranking
-from neatrec.models.ranking import Ranking, best, mean_of_scaled
+from neatrec.models import Model, Ranking, make_model, ranking
+from neatrec.models.ranking import best, mean_of_scaled
 
 few_values = hnp.arrays(
     np.float64, st.integers(1, 40), elements=st.sampled_from([-1.0, 0.0, 0.5, 2.0, 7.0])

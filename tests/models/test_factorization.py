@@ -9,7 +9,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from helpers.toyshop import toy_baskets
-from neatrec.data.baskets import Baskets
+from neatrec.data import Baskets
 from neatrec.errors import DivergedError, MissingDependencyError
 from neatrec.models import Run, make_model
 from neatrec.models import factorization as factorisation

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from helpers.toyshop import code, toy_catalog
-from neatrec.data.catalog import Catalog
+from neatrec.data import Catalog
 from neatrec.errors import ParameterError, UnknownItemError
 from neatrec.models import find_items, suggest_items
 from neatrec.models.items import in_categories, same_category_as

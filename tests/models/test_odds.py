@@ -11,8 +11,7 @@ from helpers.dated_shop import dated_shop
 from helpers.toyshop import code, toy_baskets
 from neatrec.cooccurrence import CountOptions
 from neatrec.cooccurrence.count_book import CountBook
-from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog
+from neatrec.data import Baskets, Catalog
 from neatrec.models import Run, make_model
 from neatrec.models.odds import fit
 from neatrec.models.odds.features import WORDS, CatalogFeatures, PairFeatures

@@ -11,8 +11,7 @@ from scipy import sparse
 from helpers.counting_reference import count_plainly
 from helpers.toyshop import code, toy_baskets
 from neatrec.cooccurrence import CountOptions
-from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog
+from neatrec.data import Baskets, Catalog
 from neatrec.models import Run, make_model
 from neatrec.models.counts import PairCounts
 

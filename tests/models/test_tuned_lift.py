@@ -9,9 +9,7 @@ from scipy import sparse
 
 from helpers.toyshop import PARTNERS, code, toy_baskets
 from neatrec import statistics
-from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import string_array
-from neatrec.data.splits import half
+from neatrec.data import Baskets, half, string_array
 from neatrec.models import make_model
 from neatrec.models.counts import CountParameters, PairCounts
 from neatrec.models.tuned_lift import STRENGTHS, hits_by_strength, strong_pairs

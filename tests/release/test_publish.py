@@ -13,7 +13,7 @@ import pytest
 
 from helpers.toyshop import toy_baskets
 from neatrec.bundle.versions import bundle_in
-from neatrec.data.baskets import Baskets
+from neatrec.data import Baskets
 from neatrec.errors import BundleError, GateError, ParameterError, ResourceError, SourceError
 from neatrec.models import Run, make_model
 from neatrec.release import store as publish_store

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog, string_array
+from neatrec.data import Baskets, Catalog, string_array
 from neatrec.errors import ParameterError, SourceError
 from neatrec.models import Run, make_model
 from neatrec.release.export import ExportOptions, export_answers

@@ -11,8 +11,7 @@ import pytest
 
 from helpers.small_report import INJECTIONS
 from helpers.toyshop import toy_baskets
-from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog
+from neatrec.data import Baskets, Catalog
 from neatrec.errors import BundleError, ParameterError, ResourceError
 from neatrec.models import Run, make_model
 from neatrec.release import export_files, export_rows

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from helpers.small_report import INJECTIONS, small_result, write_small_report
-from neatrec.data.baskets import Baskets
+from neatrec.data import Baskets
 from neatrec.errors import ResourceError, SourceError
 from neatrec.report import make
 from neatrec.report.sections import NO_LABELS, conclusion, model_sections, rows_of

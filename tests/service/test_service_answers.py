@@ -15,8 +15,7 @@ from starlette.testclient import TestClient
 import neatrec
 from helpers.service_bundle import AWKWARD, id_of
 from neatrec.cli.main import exit_code_of
-from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog
+from neatrec.data import Baskets, Catalog
 from neatrec.models import Run, make_model
 from neatrec.service.app import make_app
 from neatrec.service.loaded_bundle import LoadedBundle

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from benchmarks.serve_soak import soak
 
-from neatrec.data.baskets import Baskets
+from neatrec.data import Baskets
 from neatrec.models import Run, make_model
 from neatrec.serving import save_indexed
 

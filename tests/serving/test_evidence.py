@@ -15,25 +15,21 @@ from scipy.stats import poisson
 
 from helpers.dated_shop import dated_shop
 from helpers.toyshop import code, toy_baskets
+from neatrec import fit
 from neatrec.cooccurrence.strata import strata_groups, stratum_column
-from neatrec.data.baskets import Attribute, Baskets
-from neatrec.data.catalog import Catalog
+from neatrec.data import Attribute, Baskets, Catalog
 from neatrec.errors import ParameterError
 from neatrec.labels import Labels, make_labels
-from neatrec.serving import EvidenceTable, PairTable
+from neatrec.serving import GRADES, Evidence, EvidenceTable, PairTable, strata_words
 from neatrec.serving.evidence import (
-    GRADES,
     LIKELY,
     PUBLIC,
-    Evidence,
     at_least,
     coincidence_words,
     grade_names,
     grade_pairs,
     one_in,
-    strata_words,
 )
-from neatrec.shop import fit
 from neatrec.simulator import supermarket
 from neatrec.statistics import LiftEstimate
 from neatrec.training.train import ModelChoice, TrainOptions, train_bundle

@@ -10,8 +10,7 @@ from helpers.dated_shop import dated_shop
 from helpers.new_items import PER_KIND, new_item, shop_with_new_items
 from helpers.toyshop import PARTNERS, code, toy_baskets
 from neatrec.cli.main import exit_code_of
-from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog
+from neatrec.data import Baskets, Catalog
 from neatrec.errors import ParameterError
 from neatrec.models import Run, make_model
 from neatrec.release.publish import publish

@@ -10,13 +10,10 @@ import pytest
 from helpers.counting_reference import assert_equal
 from neatrec.cooccurrence import CountOptions, Engine, count, margins
 from neatrec.cooccurrence.count_book import CountBook
-from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog
-from neatrec.data.counts import ExpectedLimit
+from neatrec.data import Baskets, Catalog, ExpectedLimit
 from neatrec.errors import ResourceError
 from neatrec.labels import make_labels
-from neatrec.models import make_model
-from neatrec.models.run import Run
+from neatrec.models import Run, make_model
 from neatrec.simulator import supermarket
 
 pytestmark = pytest.mark.usefixtures("spark")

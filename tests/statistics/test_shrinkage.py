@@ -15,6 +15,8 @@ from neatrec.statistics import (
     PairSample,
     exact_estimate,
     fit_lift_prior,
+    garwood_interval,
+    largest_mean,
     poisson_tail,
     with_halves,
 )
@@ -24,7 +26,6 @@ from neatrec.statistics.shrinkage import (
     STANDS_OUT,
     lift_drift,
 )
-from neatrec.statistics.tails import garwood_interval, largest_mean
 
 Floats = npt.NDArray[np.float64]
 PAIRS = 1_000_000
