@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 from neatrec.cooccurrence import CountOptions
+from neatrec.cooccurrence.count_book import CountBook
 from neatrec.models.carts import (
     DISCOUNT,
     LIFT_PSEUDO,
@@ -21,7 +22,7 @@ from neatrec.simulator import supermarket
 @pytest.mark.parametrize("size", [2, 5, 40])
 def test_scores_are_those_of_the_formula(size: int) -> None:
     baskets = supermarket(baskets=2_000, items=120, seed=4).baskets
-    counts = PairCounts.of(baskets, CountOptions(directed=False))
+    counts = PairCounts.of(CountBook(baskets), CountOptions(directed=False))
     bought = baskets.item_counts.astype(float)
     cart = np.sort(np.random.default_rng(size).choice(120, size, replace=False)).astype(np.int32)
     candidates = np.setdiff1d(np.flatnonzero(bought > 0), cart).astype(np.int32)

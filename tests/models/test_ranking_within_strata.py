@@ -8,6 +8,7 @@ import pytest
 from helpers.dated_shop import dated_shop
 from neatrec.bundle import load_bundle, save_bundle
 from neatrec.cooccurrence import CountOptions, count
+from neatrec.cooccurrence.count_book import CountBook
 from neatrec.cooccurrence.expected_counts import StratifiedExpected
 from neatrec.cooccurrence.strata import stratum_column
 from neatrec.errors import ParameterError
@@ -46,14 +47,12 @@ def test_a_pair_explained_by_its_season_scores_like_chance(name: str, tmp_path: 
 def test_counts_are_lowered_where_months_explain_a_part_of_them() -> None:
     """To about C times E over all baskets / E within months; totals stay."""
     baskets, options = dated_shop(), CountOptions(directed=False)
-    plain, lowered = (
-        PairCounts.of(baskets, options),
-        PairCounts.of(baskets, options, strata=("month",)),
-    )
+    plain = PairCounts.of(CountBook(baskets), options)
+    lowered = PairCounts.of(CountBook(baskets), options, ("month",))
     months, size = stratum_column(baskets, "month"), len(baskets.catalog)
     within = np.zeros((size, size))
     for month in range(12):
-        part = PairCounts.of(baskets.select(months == month), options)
+        part = PairCounts.of(CountBook(baskets.select(months == month)), options)
         within += np.outer(part.total, part.total) / part.records
     overall = np.outer(plain.total, plain.total) / plain.records
     before, after = plain.matrix.toarray(), lowered.matrix.toarray()

@@ -99,12 +99,6 @@ def at_random(baskets: Baskets, *, share: float = 0.5, seed: int = 0) -> Split:
     return _parted(baskets, draws < _share(share), "random", share=float(share), seed=int(seed))
 
 
-def validation_mask(ids: pa.LargeStringArray) -> Mask:
-    """Which baskets belong to the first half of a training half, shape (baskets,)."""
-    first: Mask = _bit(ids, 1) == 0
-    return first
-
-
 def refuse_overlap(train: Baskets, test: Baskets) -> None:
     """Raise `LeakError` when a basket id is on both sides: test baskets must not be trained on."""
     both = test.ids.filter(pc.is_in(test.ids, train.ids))

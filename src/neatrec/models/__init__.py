@@ -3,7 +3,7 @@
 from neatrec.models.base import Model
 from neatrec.models.items import find_items, suggest_items
 from neatrec.models.parameters import ModelParameters, parameter, parse_settings
-from neatrec.models.ranking import RankedItem, Ranking
+from neatrec.models.ranking import Ranking
 from neatrec.models.registry import MODEL_NAMES, ModelInfo, describe, make_model, model_class
 from neatrec.models.run import Run
 
@@ -12,7 +12,6 @@ __all__ = [
     "Model",
     "ModelInfo",
     "ModelParameters",
-    "RankedItem",
     "Ranking",
     "Run",
     "describe",

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from neatrec.cooccurrence import CountOptions, Engine
+from neatrec.cooccurrence import CountOptions
 from neatrec.cooccurrence.count_book import CountBook
 from neatrec.cooccurrence.expected_counts import unexplained
 from neatrec.data.baskets import Baskets
@@ -64,74 +64,44 @@ class StrataParameters(CountParameters):
         return tuple(self.strata.split(",")) if self.strata else ()
 
 
+@dataclass(frozen=True, eq=False)
 class PairCounts:
-    """C, the symmetric matrix of pair counts; F, its row sums; N, their sum; E = F_q F_v / N.
+    """C, the symmetric matrix of pair counts; F, the totals; N, their sum; E = F_q F_v / N.
 
-    Where pairs with fewer than `least` are left out of the matrix, or strata have lowered C, `total` gives F as it was.
+    F are the row sums of C before strata lowered it and before pairs with fewer than `least` were
+    left out.
     """
 
-    def __init__(
-        self, matrix: sparse.csr_matrix, total: npt.NDArray[np.int64] | None = None, least: int = 1
-    ) -> None:
-        # pairs are looked up by binary search
-        self.matrix = matrix if matrix.has_sorted_indices else matrix.sorted_indices()
-        self.least = least
-        self.total: npt.NDArray[np.int64] = self.kept_total if total is None else total
-        self.records = int(self.total.sum())
+    matrix: sparse.csr_matrix
+    total: npt.NDArray[np.int64]
+    """F, shape (items,)."""
+    least: int = 1
+
+    def __post_init__(self) -> None:
+        self.matrix.sort_indices()  # pairs are looked up by binary search
 
     @classmethod
-    def of(
-        cls,
-        baskets: Baskets,
-        counting: CountOptions,
-        threads: int | None = None,
-        strata: Sequence[str] = (),
-        book: CountBook | None = None,
-    ) -> PairCounts:
-        """The counts of undirected pairs, in both directions; what `strata` explain of them is taken off.
-
-        `book`: that of the baskets, where there is one.
-        """
-        book = CountBook(baskets, Engine(threads=threads)) if book is None else book
+    def of(cls, book: CountBook, counting: CountOptions, strata: Sequence[str] = ()) -> PairCounts:
+        """The counts of undirected pairs, both ways; what `strata` explain of them is taken off."""
         pairs = book.count("all", counting)
-        within = unexplained(baskets, strata, counting)
-        least = pairs.options.min_count
-        if within is not None:
-            upper = pairs.matrix().copy()
-            upper.data = within.lowered(pairs.count, pairs.query, pairs.item)
-            upper.eliminate_zeros()
-            return cls(sparse.csr_matrix(upper + upper.T), pairs.margins.first, least)
         # half the memory where counts allow, and there may be hundreds of millions
         dtype = np.int32 if pairs.count.max(initial=0) < 2**31 else np.int64
         upper = pairs.matrix().astype(dtype)
-        matrix = upper + upper.T
-        matrix.sort_indices()
-        return cls(matrix, pairs.margins.first if least > 1 else None, least)
+        within = unexplained(book.baskets, strata, counting)
+        if within is not None:
+            upper.data = within.lowered(upper.data, pairs.query, pairs.item)
+            upper.eliminate_zeros()
+        return cls(upper + upper.T.tocsr(), pairs.margins.first, pairs.options.min_count)
 
-    @classmethod
-    def restored(
-        cls, matrix: sparse.csr_matrix, total: Counts | None, least: int = 1
-    ) -> PairCounts:
-        """From a bundle: compiled loops use counts and totals as places in tables."""
-        for name, values in (("counts", matrix.data), ("totals", total)):
-            if values is not None and (values.dtype.kind != "i" or values.min(initial=0) < 0):
-                raise ValueError(f"{name} of pairs must be whole numbers from 0 on")
-        if total is not None and total.shape != matrix.shape[:1]:
-            raise ValueError(
-                f"there must be {matrix.shape[0]:,} totals, one per item, got shape {total.shape}"
-            )
-        return cls(matrix, total, least)
+    @cached_property
+    def records(self) -> int:
+        """N."""
+        return int(self.total.sum())
 
     @cached_property
     def kept_total(self) -> npt.NDArray[np.int64]:
-        """F without the pairs that were left out, shape (items,)."""
+        """The row sums of C, shape (items,)."""
         return np.asarray(self.matrix.sum(axis=1, dtype=np.int64)).ravel()
-
-    @cached_property
-    def totals(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
-        """The distinct totals, ascending, and the index of each item's total among them."""
-        totals, place = np.unique(self.total, return_inverse=True)
-        return totals, place.astype(np.uint32)
 
     def of_pairs(self, queries: Codes, items: Codes) -> Counts:
         """C of each pair, 0 for one never seen, shape (pairs,)."""
@@ -139,31 +109,29 @@ class PairCounts:
 
     def row(self, query: int) -> tuple[Codes, Counts]:
         """The items bought with one item, ascending, and the counts."""
-        places = slice(self.matrix.indptr[query], self.matrix.indptr[query + 1])
-        return self.matrix.indices[places], self.matrix.data[places]
+        pairs = slice(self.matrix.indptr[query], self.matrix.indptr[query + 1])
+        return self.matrix.indices[pairs], self.matrix.data[pairs]
 
     def expected(self, query_total: npt.ArrayLike, item_total: npt.ArrayLike) -> Floats:
         """F_q F_v / N in float64: the product of two totals may overflow 64 bits."""
-        product = np.asarray(query_total, dtype=np.float64) * np.asarray(
-            item_total, dtype=np.float64
-        )
+        product = np.asarray(query_total, np.float64) * np.asarray(item_total, np.float64)
         return product / max(self.records, 1)
 
 
 def values_of(matrix: sparse.csr_matrix, queries: Codes, items: Codes) -> npt.NDArray[Any]:
     """The value of each pair in a matrix with sorted indices, 0 where it has none, (pairs,)."""
-    place = find_pairs(matrix.indptr, matrix.indices, queries, items)
-    out = np.zeros(len(place), dtype=matrix.dtype)
-    out[place >= 0] = matrix.data[place[place >= 0]]
+    position = find_pairs(matrix.indptr, matrix.indices, queries, items)
+    out = np.zeros(len(position), dtype=matrix.dtype)
+    out[position >= 0] = matrix.data[position[position >= 0]]
     return out
 
 
 def frequent_pairs(matrix: sparse.csr_matrix, min_count: int) -> tuple[Codes, Codes, Counts]:
-    """Row, column and count of the pairs with at least `min_count`, row by row, without a copy of the matrix."""
-    places = np.flatnonzero(matrix.data >= min_count)
-    in_row = np.diff(np.searchsorted(places, matrix.indptr))
+    """Row, column and count of the pairs with at least `min_count`, row by row."""
+    often = np.flatnonzero(matrix.data >= min_count)
+    in_row = np.diff(np.searchsorted(often, matrix.indptr))
     row = np.repeat(np.arange(matrix.shape[0], dtype=np.int32), in_row)
-    return row, matrix.indices[places].astype(np.int32, copy=False), matrix.data[places]
+    return row, matrix.indices[often].astype(np.int32, copy=False), matrix.data[often]
 
 
 def matrix_arrays(
@@ -185,18 +153,13 @@ def restored_matrix(
 
 
 class CountModel(Model):
-    """A score computed from C, F_q, F_v and N. A pair never seen has C = 0 and is scored like any other."""
+    """A score computed from C, F_q, F_v and N; a pair never seen has C = 0."""
 
     kind: ClassVar[str] = "statistic"
     Parameters: ClassVar[type[ModelParameters]] = CountParameters
     min_score: ClassVar[float] = 0.0
     reason: ClassVar[str] = "counts"
     counts: PairCounts
-
-    @classmethod
-    def array_specs(cls) -> Mapping[str, ArraySpec]:
-        total = ArraySpec("i", low=0, required=False)
-        return {**matrix_specs("pair"), "pair_total": total}
 
     @abstractmethod
     def _value(self, count: Counts, query_total: Floats, item_total: Floats) -> Floats:
@@ -206,10 +169,6 @@ class CountModel(Model):
         """The score of pairs with C = 0; the totals broadcast."""
         return np.zeros(np.broadcast_shapes(query_total.shape, item_total.shape))
 
-    def _unseen_rows(self, query_total: Floats) -> Floats:
-        """The scores of queries of these totals with every item at C = 0."""
-        return np.zeros((len(query_total), len(self.counts.total)))
-
     def fit_key(self) -> tuple[str, dict[str, Any]]:
         """Models that count the same pairs share their counts."""
         counted = {each.name for each in fields(StrataParameters)}
@@ -217,12 +176,8 @@ class CountModel(Model):
         return "pair counts", used if used.get("strata") else {**used, "strata": None}
 
     def _fit(self, baskets: Baskets, run: Run) -> None:
-        self.counts = self._count(baskets, run)
-
-    def _count(self, baskets: Baskets, run: Run) -> PairCounts:
         strata = getattr(self.parameters, "strata_names", ())
-        counting, book = self.parameters.counting(), run.book_of(baskets)
-        return PairCounts.of(baskets, counting, run.threads, strata, book)
+        self.counts = PairCounts.of(run.book_of(baskets), self.parameters.counting(), strata)
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
         total = self.counts.total.astype(np.float64)
@@ -233,20 +188,21 @@ class CountModel(Model):
         return scores
 
     def _score_all(self, queries: Codes) -> Scores:
-        total = self.counts.total.astype(np.float64)
-        rows = self.counts.matrix[queries]
+        total, rows = self.counts.total.astype(np.float64), self.counts.matrix[queries]
         row = np.repeat(np.arange(len(queries)), np.diff(rows.indptr))
-        scores = self._unseen_rows(total[queries])  # (queries, items)
+        # many items share their total: pairs never seen are scored once per distinct total
+        distinct, index = np.unique(total, return_inverse=True)
+        scores = self._unseen(total[queries][:, None], distinct).take(index, axis=1)
         scores[row, rows.indices] = self._value(rows.data, total[queries[row]], total[rows.indices])
         return scores
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
-        total = (
-            {"pair_total": self.counts.total} if getattr(self.parameters, "strata", None) else {}
-        )
-        return matrix_arrays("pair", self.counts.matrix) | total
+        return {**matrix_arrays("pair", self.counts.matrix), "pair_total": self.counts.total}
+
+    @classmethod
+    def array_specs(cls) -> Mapping[str, ArraySpec]:
+        return {**matrix_specs("pair"), "pair_total": ArraySpec("i", low=0)}
 
     def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        self.counts = PairCounts.restored(
-            restored_matrix(arrays, "pair", len(self.catalog)), arrays.get("pair_total")
-        )
+        matrix = restored_matrix(arrays, "pair", len(self.catalog))
+        self.counts = PairCounts(matrix, arrays["pair_total"])

@@ -88,7 +88,7 @@ class Ease(Model):
             len(items), np.dtype(np.float32), device
         )  # at least; refused before anything is counted
         options = CountOptions(directed=False, category_level=None)
-        counts = PairCounts.of(baskets, options, book=run.book_of(baskets))
+        counts = PairCounts.of(run.book_of(baskets), options)
         gram = counts.matrix[items][:, items].astype(np.float32)
         gram.setdiag(self.item_count[items] + parameters.regularization)
         # the largest row sum bounds the largest eigenvalue, and none is below the regularization

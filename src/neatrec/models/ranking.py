@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,90 +22,25 @@ if TYPE_CHECKING:
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 
-BLOCK_SCORES = 16_000_000
-"""Scores in memory per block of carts."""
 
-
-@dataclass(frozen=True)
-class RankedItem:
-    """One line of an answer."""
-
-    rank: int
-    id: str | int
-    name: str
-    category: tuple[str, ...]
-    score: float
-    goes_with: tuple[str, ...]
-    """Names of the items of the cart that contribute to its score, the largest contribution first."""
-
-
-RANKED = pa.schema(
-    [
-        ("rank", pa.int64()),
-        ("id", pa.string()),
-        ("name", pa.string()),
-        ("category", pa.list_(pa.string())),
-        ("score", pa.float64()),
-        ("goes_with", pa.list_(pa.string())),
-    ]
-)
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Ranking(TableResult):
-    """An answer, best first. Iterate it for `RankedItem` lines; `codes` and `scores` are arrays."""
+    """The best items for an item or a cart, best first."""
 
     catalog: Catalog
     cart: Codes
-    """Codes of what was asked for."""
+    """The items asked for."""
     codes: Codes
     scores: Floats
-    asked: Codes
+    queries: Codes
     """The items of the cart that the model knows."""
     parts: Floats
-    """The contribution of each of them, shape (answers, asked)."""
+    """The contribution of each of them, shape (answers, queries)."""
     notes: tuple[str, ...] = ()
-    """What the reader should know: an item of the cart that was never bought, for example."""
-
-    @classmethod
-    def empty(cls, catalog: Catalog, cart: Codes, notes: tuple[str, ...]) -> Self:
-        """No answer."""
-        no_codes = np.zeros(0, dtype=np.int32)
-        return cls(catalog, cart, no_codes, np.zeros(0), no_codes, np.zeros((0, 0)), notes)
+    """Items of the cart that were never bought, for example."""
 
     def __len__(self) -> int:
         return len(self.codes)
-
-    def __iter__(self) -> Iterator[RankedItem]:
-        for row, code in enumerate(self.codes.tolist()):
-            yield RankedItem(
-                rank=row + 1,
-                id=self.catalog.public_id(code),
-                name=self.catalog.name(code),
-                category=self.catalog.category_path(code),
-                score=float(self.scores[row]),
-                goes_with=self._contributors(row),
-            )
-
-    def _contributors(self, row: int) -> tuple[str, ...]:
-        part = self.parts[row]
-        order = np.argsort(-part, kind="stable")
-        return tuple(
-            self.catalog.name(self.asked[i]) for i in order if part[i] > 0 or len(part) == 1
-        )
-
-    def __repr__(self) -> str:
-        cart = ", ".join(printable(self.catalog.name(code)) for code in self.cart)
-        lines = [f"{line.rank:3d}  {line.score:10.4g}  {printable(line.name)}" for line in self]
-        return "\n".join([f"<{len(self)} recommendations for {cart}>", *lines, *self.notes])
-
-    def to_arrow(self) -> pa.Table:
-        id_type = pa.int64() if self.catalog.integer_ids else pa.string()
-        schema = RANKED.set(1, pa.field("id", id_type))
-        return pa.Table.from_pylist([asdict(line) for line in self], schema)
-
-    def _caption(self) -> str:
-        return repr(self).split("\n")[0]
 
     @property
     def ids(self) -> list[str | int]:
@@ -115,16 +50,34 @@ class Ranking(TableResult):
     def names(self) -> list[str]:
         return [self.catalog.name(code) for code in self.codes]
 
-    def to_dict(self) -> dict[str, Any]:
-        """The answer as JSON holds it."""
-        return {
-            "items": [
-                {"id": self.catalog.public_id(code), "name": self.catalog.name(code)}
-                for code in self.cart
-            ],
-            "recommendations": self.to_arrow().to_pylist(),
-            "notes": list(self.notes),
-        }
+    def to_arrow(self) -> pa.Table:
+        """Rank, id, name, category, score, and the items of the cart that contribute, best first."""
+        return pa.table(
+            {
+                "rank": np.arange(1, len(self) + 1),
+                "id": pa.array(self.ids, pa.int64() if self.catalog.integer_ids else pa.string()),
+                "name": pa.array(self.names, pa.string()),
+                "category": pa.array(map(self.catalog.category_path, self.codes), TEXTS),
+                "score": self.scores,
+                "goes_with": pa.array(map(self._contributors, self.parts), TEXTS),
+            }
+        )
+
+    def _contributors(self, parts: Floats) -> list[str]:
+        order = np.argsort(-parts, kind="stable")
+        return [
+            self.catalog.name(self.queries[i]) for i in order if parts[i] > 0 or len(parts) == 1
+        ]
+
+    def _caption(self) -> str:
+        cart = ", ".join(printable(self.catalog.name(code)) for code in self.cart)
+        return f"recommendations for {cart}"
+
+    def _notes(self) -> Sequence[str]:
+        return self.notes
+
+
+TEXTS = pa.list_(pa.string())
 
 
 @dataclass(frozen=True)
@@ -163,43 +116,22 @@ def rank(
     allowed[find_items(catalog, exclude)] = False
     if category is not None:
         allowed &= in_categories(catalog, category)
-    notes = tuple(
-        f"{printable(catalog.name(code))} is in no training basket"
-        for code in cart
-        if model.item_count[code] == 0
-    )
-    asked, candidates = known_queries(model, cart), np.flatnonzero(allowed).astype(np.int32)
-    if not len(asked) or not len(candidates):
-        return Ranking.empty(catalog, cart, notes)
-    scored = score_cart(model, asked, candidates)
-    if not len(scored.codes):
-        return Ranking.empty(catalog, cart, notes)
+    queries, scored = score_allowed(model, cart, allowed)
     top = best(scored.total, k)
     codes = scored.codes[top]
-    return Ranking(catalog, cart, codes, scored.total[top], asked, scored.parts(codes), notes)
+    notes = tuple(
+        f"{printable(catalog.name(code))} is in no training basket"
+        for code in cart[model.item_count[cart] == 0]
+    )
+    return Ranking(catalog, cart, codes, scored.total[top], queries, scored.parts(codes), notes)
 
 
 def rank_carts(model: Model, carts: Sequence[Codes], k: int = 10) -> list[Codes]:
-    """The codes of `rank` for each cart of codes; an item of several carts is scored once."""
+    """The codes of `rank` for each cart of codes."""
     k, answers = require_whole("k", k), []
-    block_of = np.cumsum([len(cart) for cart in carts]) * len(model.catalog) // BLOCK_SCORES
-    for block in np.split(np.arange(len(carts)), np.flatnonzero(np.diff(block_of)) + 1):
-        asked = [known_queries(model, np.unique(carts[number])) for number in block]
-        plain = [cart for cart in asked if not ranks_as_cart(model, cart)]
-        queries = np.unique(np.concatenate([np.zeros(0, dtype=np.int32), *plain]))
-        scores = model.score_all(queries)
-        for number, cart in zip(block, asked, strict=True):
-            allowed = may_answer(model, np.unique(carts[number]))
-            candidates = np.flatnonzero(allowed).astype(np.int32)
-            if not len(cart):
-                answers.append(cart)
-                continue
-            if ranks_as_cart(model, cart):
-                found = score_cart(model, cart, candidates)
-            else:
-                rows = scores[np.searchsorted(queries, cart)]
-                found = mean_of_scaled(rows, candidates, model.min_score)
-            answers.append(found.codes[best(found.total, k)])
+    for cart in map(np.unique, carts):
+        _, scored = score_allowed(model, cart, may_answer(model, cart))
+        answers.append(scored.codes[best(scored.total, k)])
     return answers
 
 
@@ -212,21 +144,21 @@ def may_answer(model: Model, cart: Codes, *, same_category: bool = False) -> npt
     return allowed
 
 
-def known_queries(model: Model, cart: Codes) -> Codes:
-    """The items of the cart for which the model has scores."""
-    return cart if model.scores_unseen_items else cart[model.item_count[cart] > 0]
+def score_allowed(
+    model: Model, cart: Codes, allowed: npt.NDArray[np.bool_]
+) -> tuple[Codes, CartScores]:
+    """The items of a cart for which the model has scores, and the scores of the allowed items."""
+    queries = cart if model.scores_unseen_items else cart[model.item_count[cart] > 0]
+    if not len(queries):
+        return queries, CartScores(queries, np.zeros(0), lambda codes: np.zeros((len(codes), 0)))
+    return queries, score_cart(model, queries, np.flatnonzero(allowed).astype(np.int32))
 
 
-def ranks_as_cart(model: Model, asked: Codes) -> bool:
-    """Whether `model.cart_ranking` ranks for these items."""
-    return model.cart_ranking is not None and int((model.item_count[asked] > 0).sum()) > 1
-
-
-def score_cart(model: Model, asked: Codes, candidates: Codes) -> CartScores:
-    """The scores of `candidates` for the items of a cart that the model knows."""
-    if model.cart_ranking is not None and ranks_as_cart(model, asked):
-        return model.cart_ranking.score(asked, candidates)
-    return mean_of_scaled(model.score_all(asked), candidates, model.min_score)
+def score_cart(model: Model, queries: Codes, candidates: Codes) -> CartScores:
+    """The scores of `candidates` for the items of a cart for which the model has scores."""
+    if model.cart_ranking is not None and np.count_nonzero(model.item_count[queries]) > 1:
+        return model.cart_ranking.score(queries, candidates)
+    return mean_of_scaled(model.score_all(queries), candidates, model.min_score)
 
 
 def mean_of_scaled(rows: npt.NDArray[Any], candidates: Codes, min_score: float) -> CartScores:

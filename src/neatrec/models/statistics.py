@@ -54,7 +54,7 @@ class LLR(CountModel):
         return statistics.signed_llr(count, query_total, item_total, self.counts.records)
 
     def _unseen(self, query_total: Floats, item_total: Floats) -> Floats:
-        """The same G^2 with C = 0 put in: one logarithm per pair instead of four, for the many pairs never seen."""
+        """G^2 with C = 0: one logarithm per pair instead of four."""
         n = float(max(self.counts.records, 1))
         # F <= N / 2, as C is symmetric with an empty diagonal; two halves have odds of 1, which must not meet log1p
         odds = (query_total / (n - query_total)) * (item_total / (n - item_total))
@@ -63,13 +63,6 @@ class LLR(CountModel):
         g2 -= query_total * np.log1p(-item_total / n)
         g2 -= item_total * np.log1p(-query_total / n)
         return np.minimum(-2.0 * g2, 0.0)
-
-    def _unseen_rows(self, query_total: Floats) -> Floats:
-        """Many items share their total: logarithms are computed once per distinct total."""
-        totals, place = self.counts.totals
-        return self._unseen(query_total[:, None], totals[None].astype(np.float64)).take(
-            place, axis=1
-        )
 
 
 class Jaccard(CountModel):

@@ -90,7 +90,7 @@ class PairFeatures:
         rank: int,
         rng: np.random.Generator,
     ) -> PairFeatures:
-        counts = PairCounts.of(book.baskets, counting, strata=strata, book=book)
+        counts = PairCounts.of(book, counting, strata)
         vectors, signs = low_rank_vectors(log_lifts(counts), rank, rng)
         neighbours = vector_neighbours(unit_vectors(vectors), catalog.category, counts.total)
         order = category_order(book, counting, catalog)
