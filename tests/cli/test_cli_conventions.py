@@ -115,7 +115,6 @@ def test_options_of_the_data_are_listed_once(capsys: pytest.CaptureFixture[str])
         (["labels", SMALL, "--level", "abc"], "Invalid value for '--level'"),
         (["labels", SMALL, "--level", "5"], "must be between 0 and 1"),
         (["labels", SMALL, "--protocol", "papr"], "Did you mean 'paper'"),
-        (["labels", SMALL, "--expected", "quasy"], "Did you mean 'quasi'"),
         (["labels", SMALL, "--engine", "sprak"], "Did you mean 'spark'"),
         (["labels", SMALL, "--threads", "0"], "Invalid value for '--threads'"),
         (["labels", SMALL, "--threads", "100000"], "Invalid value for '--threads'"),

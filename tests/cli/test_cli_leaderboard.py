@@ -102,7 +102,6 @@ def test_other_commands_suggest_smaller_baskets_too(neatrec, tmp_path: Path, com
         (["--split", "halves"], "must be one of half, time, random", "Did you mean 'half'?"),
         (["--protocol", "papre", "--models", "pop"], "`protocol` must be", "Did you mean 'paper'?"),
         (["--models", "no_module:Model"], "cannot import the model no_module:Model", "PYTHONPATH"),
-        (["--split-seed", "3"], "`--split-seed` must be used with --split random", None),
     ],
 )
 def test_a_mistake_is_a_sentence_with_a_next_step(

@@ -18,7 +18,7 @@ import pytest
 
 from neatrec.bundle import Manifest, load_bundle, read_manifest
 from neatrec.cli.main import exit_code_of
-from neatrec.cli.output import OutputOptions, ShowProgress, sentence
+from neatrec.cli.output import OutputOptions, sentence
 from neatrec.models.run import Progress
 from neatrec.simulator import supermarket
 
@@ -165,7 +165,7 @@ def test_a_missing_gpu_is_refused_before_any_work(command: str, monkeypatch, cap
     monkeypatch.setitem(sys.modules, "cupy", None)
     monkeypatch.setattr(
         "neatrec.cli.options.SourceArguments.read",
-        lambda source, attributes: pytest.fail("the baskets were read"),
+        lambda source, strata: pytest.fail("the baskets were read"),
     )
     assert exit_code_of([command, SMALL, "--device", "gpu"]) == 2
     assert "device 'gpu' needs CuPy" in capsys.readouterr().err
@@ -208,12 +208,12 @@ def test_progress_names_the_epoch_its_numbers_are_of(progress: Progress, words: 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_the_last_line_of_progress_is_shown_once(terminal: bool, monkeypatch, capsys) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
-    show = ShowProgress(OutputOptions(verbose=not terminal), seconds_between_lines=-1.0)
+    show = OutputOptions(verbose=not terminal).show_progress
     for epoch, done in [(0, 0.5), (1, 0.5), (1, 1.0), (2, 1.0)]:
         show(Progress(epoch, 2, done, 400, 2e6, 0.5, None, 3.0, 0.0))
     said = capsys.readouterr().err
     assert said.count("epoch 2 of 2") == 1
-    assert said.count("\n") == (1 if terminal else 3)
+    assert said.count("\n") == (1 if terminal else 2)
 
 
 class Training:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import typer
 
-from neatrec.cli.options import STRATA_HELP, EngineArguments, SourceArguments, parse_strata
+from neatrec.cli.options import STRATA_HELP, EngineArguments, SourceArguments, strata_names
 from neatrec.cli.output import OutputOptions, print_text
 from neatrec.text import plural
 
@@ -21,9 +20,8 @@ def check(
     """Report contents, dropped rows, suspect values, and the smallest detectable lift."""
     from neatrec.check.run import check_baskets
 
-    named, columns = parse_strata(strata)
-    where = engine.start()
-    result = check_baskets(source.read(attributes=columns).baskets, strata=named, engine=where)
+    names, counting = strata_names(strata), engine.start()
+    result = check_baskets(source.read(names), strata=names, engine=counting)
     if not output.printed_json(result):
         print_text(result.to_text())
 
@@ -33,7 +31,7 @@ def import_orders(
     output: OutputOptions,
     to: Path = typer.Option(..., metavar="FOLDER", help="Folder of the orders, new or old."),
     replace_old: bool = typer.Option(
-        False, "--replace", help="Replacement of orders that are already there. Default: an error."
+        False, "--replace", help="Replacement of orders that are there. Default: an error."
     ),
     strata: list[str] | None = typer.Option(
         None, metavar="A,B", help="Columns that describe the basket, such as store, to keep."
@@ -43,10 +41,8 @@ def import_orders(
     from neatrec.io import orders_folder
     from neatrec.io.read import log_dropped
 
-    _, columns = parse_strata(strata)
-    done = orders_folder.import_orders(
-        source.source, to, replace(source.options, attributes=columns), replace=replace_old
-    )
+    options = source.described(strata_names(strata))
+    done = orders_folder.import_orders(source.source, to, options, replace=replace_old)
     log_dropped(done.dropped)
     if output.printed_json(done):
         return

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from neatrec.cli.options import same_category_option
+from neatrec.cli.options import MIN_EVIDENCE, SAME_CATEGORY, K
 from neatrec.cli.output import OutputOptions
 from neatrec.text import plural, printable
 
@@ -30,14 +30,9 @@ def export(
         "Passwords come from PGPASSWORD, ~/.pgpass and REDIS_PASSWORD. Default: a file named "
         "after the format.",
     ),
-    k: int = typer.Option(10, "-k", help="Number of answers per item.", min=1),
-    min_evidence: str | None = typer.Option(
-        None,
-        metavar="certain|likely|guess",
-        help="Least evidence of an answer. Default: likely; for items that nobody has bought, "
-        "the answers of their category.",
-    ),
-    same_category: str | None = same_category_option("item's"),
+    k: int = K,
+    min_evidence: str | None = MIN_EVIDENCE,
+    same_category: str | None = SAME_CATEGORY,
     products: Path | None = typer.Option(
         None,
         metavar="FILE.csv",

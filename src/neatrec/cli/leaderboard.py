@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,33 +15,28 @@ from neatrec.cli.options import (
     SourceArguments,
     option,
     output_file,
-    parse_strata,
     require_device,
+    split_list,
+    strata_names,
 )
 from neatrec.cli.output import OutputOptions, print_table, write_table
-from neatrec.errors import must_be, must_be_one_of
+from neatrec.errors import must_be_one_of
 from neatrec.text import printable
 
 if TYPE_CHECKING:
     from neatrec.leaderboard.run import Leaderboard, LeaderboardOptions
 
 log = logging.getLogger(__name__)
-SPLIT, MODELS = "Split", "Models to compare"
 
 
 @dataclass(frozen=True)
-class LeaderboardArguments:
-    """Options of everything that trains and compares models."""
+class ComparisonArguments:
+    """Options of the commands that compare models."""
 
     split: str = option(
         "half",
         metavar="half|time|random",
-        help="Split. half: even basket ids train, odd ones test (a stable hash for other ids).",
-        rich_help_panel=SPLIT,
-    )
-    split_seed: int = option(0, min=0, help="Seed of a random split.", rich_help_panel=SPLIT)
-    split_cut: str | None = option(
-        None, metavar="DATE", help="Date of a split by time.", rich_help_panel=SPLIT
+        help="Split of the baskets: halves by basket id, the last fifth of the time, or random.",
     )
     models: list[str] | None = option(
         None,
@@ -50,7 +45,6 @@ class LeaderboardArguments:
         metavar="NAME",
         help="Model, NAME@paper for the paper's settings, or pkg.mod:Class; repeatable. "
         "Default: all, of a report three.",
-        rich_help_panel=MODELS,
     )
     protocol: str = option("calibrated", metavar="calibrated|paper", help="Protocol of the labels.")
     level: list[float] | None = option(
@@ -70,43 +64,26 @@ class LeaderboardArguments:
     )
     threads: int | None = option(None, **THREADS)
 
-    def named_models(self, default: Sequence[str] | None = None) -> Sequence[str] | None:
-        """The names that were given, else the default; None for all models."""
-        from neatrec.leaderboard.model_specs import external_class
-        from neatrec.models import make_model
+    def model_names(self, default: Sequence[str] | None = None) -> Sequence[str] | None:
+        """The models, each of which can be made; None: all."""
+        from neatrec.leaderboard.model_specs import model_spec
 
-        names = [name.strip() for entry in self.models or () for name in entry.split(",")]
-        named = [name for name in names if name]
-        if named == ["all"]:
+        names = split_list(self.models)
+        if names == ["all"]:
             return None
-        for name in named:  # a mistake is named before anything is read
-            if ":" in name:
-                external_class(name)
-            else:
-                base, _, preset = name.partition("@")
-                make_model(base, preset=preset or None)
-        return named or default
-
-    def split_options(self) -> dict[str, Any]:
-        """The options of the split; an option of another split is an error."""
-        from neatrec.data.splits import METHODS
-
-        if self.split not in METHODS:
-            raise must_be_one_of("split", METHODS, self.split)
-        if self.split_cut is not None and self.split != "time":
-            raise must_be("--split-cut", "used with --split time", self.split)
-        if self.split_seed and self.split != "random":
-            raise must_be("--split-seed", "used with --split random", self.split)
-        if self.split == "random":
-            return {"seed": self.split_seed}
-        return {"cut": self.split_cut} if self.split_cut is not None else {}
+        for name in names:  # a mistake is named before anything is read
+            model_spec(name)
+        return names or default
 
     def options(self) -> LeaderboardOptions:
-        """The options of the comparison; a GPU that is not there is refused."""
+        """The options of the comparison, checked before anything is read."""
+        from neatrec.data.splits import METHODS
         from neatrec.labels import LabelOptions
         from neatrec.leaderboard.run import LEVELS, LeaderboardOptions
 
-        LabelOptions(protocol=self.protocol)  # refuses an unknown protocol before anything is read
+        if self.split not in METHODS:
+            raise must_be_one_of("split", METHODS, self.split)
+        LabelOptions(self.protocol)
         require_device(self.device)
         return LeaderboardOptions(
             protocol=self.protocol,
@@ -116,14 +93,14 @@ class LeaderboardArguments:
             seeds=self.seeds,
             seed=self.seed,
             device=self.device,
-            strata=parse_strata(self.strata)[0],
+            strata=strata_names(self.strata),
             threads=self.threads,
         )
 
 
 def leaderboard(
     source: SourceArguments,
-    comparison: LeaderboardArguments,
+    comparison: ComparisonArguments,
     output: OutputOptions,
     out: Path | None = typer.Option(
         None, metavar="F.parquet|F.csv", help="File for the table of results."
@@ -133,11 +110,9 @@ def leaderboard(
     from neatrec.data.splits import split_baskets
     from neatrec.leaderboard.run import run_leaderboard
 
-    out = output_file(out, (".parquet", ".csv"), source.source)
-    options, split_options = comparison.options(), comparison.split_options()
-    models = comparison.named_models()
-    baskets = source.read(attributes=parse_strata(comparison.strata)[1]).baskets
-    parts = split_baskets(baskets, comparison.split, **split_options)
+    out = output_file(out, source.source)
+    options, models = comparison.options(), comparison.model_names()
+    parts = split_baskets(source.read(options.strata), comparison.split)
     method = {"method": parts.method, **parts.options}
     result = run_leaderboard(parts.train, parts.test, models, options, split=method)
     if out is not None:
@@ -149,7 +124,7 @@ def leaderboard(
 
 def report(
     source: SourceArguments,
-    comparison: LeaderboardArguments,
+    comparison: ComparisonArguments,
     output: OutputOptions,
     out: Path = typer.Option(Path("neatrec-report"), metavar="DIR", help="Folder of the report."),
 ) -> None:
@@ -157,16 +132,9 @@ def report(
     from neatrec.report.make import MODELS, make_report, refuse_foreign
 
     refuse_foreign(out)
-    options, split_options = comparison.options(), comparison.split_options()
-    models = comparison.named_models(MODELS)
-    result = make_report(
-        source.read(attributes=parse_strata(comparison.strata)[1]).baskets,
-        out,
-        models,
-        options,
-        split=comparison.split,
-        split_options=split_options,
-    )
+    options, models = comparison.options(), comparison.model_names(MODELS)
+    baskets = source.read(options.strata)
+    result = make_report(baskets, out, models, options, split=comparison.split)
     if not output.printed_json(result):
         show_leaderboard(result)
         print(f"The report: {printable(out / 'index.html')}")
@@ -177,9 +145,8 @@ def show_leaderboard(result: Leaderboard) -> None:
     rows = result.to_arrow().slice(0, len(result.model_specs)).to_pylist()
     first, labels = rows[0], result.task.labels
     made = f"protocol {labels.protocol}, {labels.level_kind} = {first['level']:g}"
-    advice = f" {result.advice}" if result.advice else ""
     if not first["labels"]:
-        print(f"No labels ({made}): nothing to compare models by.{advice}")
+        print(f"No labels ({made}): nothing to compare models by. {result.advice}".rstrip())
         return
     cells: list[list[Any]] = [
         [
@@ -193,37 +160,31 @@ def show_leaderboard(result: Leaderboard) -> None:
         for row in rows
     ]
     columns = ["model", "HR@10", "95 % interval", "NDCG\n@10", "HR@10 over\nstatistic", "seconds"]
-    note = (
-        f"{first['labels']:,} labels of {first['queries']:,} queries, {made}; best possible HR@10 "
-        f"{_shown(first['best_possible_hr@10'])}."
-    )
-    if first["best_statistic"] is not None and len(rows) > 1:
-        note += (
-            " HR@10 over statistic: 95 % interval of the difference to "
+    counted = f"{first['labels']:,} labels of {first['queries']:,} queries, {made}"
+    note = " ".join([f"{counted};", *_notes(result, first)])
+    print_table(f"Leaderboard, {first['candidates']}", columns, cells, note=note)
+
+
+def _notes(result: Leaderboard, first: dict[str, Any]) -> Iterator[str]:
+    """Sentences below the table."""
+    from neatrec.cooccurrence.strata import SIZE
+
+    yield f"best possible HR@10 {_shown(first['best_possible_hr@10'])}."
+    if first["best_statistic"] is not None and len(result.model_specs) > 1:
+        yield (
+            "HR@10 over statistic: 95 % interval of the difference to "
             f"{printable(first['best_statistic'])}, the best statistic, on the same labels; "
             "with 0 inside it is a tie."
         )
-    note += f" {_trained_within(result.options.strata or ())}"
+    strata = (printable(name, 40) for name in result.options.strata or () if name != SIZE)
+    within = ", ".join(strata)
+    counts = f"within {within}" if within else "over all baskets"
+    yield f"Models compare counts with chance {counts}."
     if result.options.seeds == 1:
-        note += (
-            " Each model is trained once: the intervals leave out how trainings differ (--seeds)."
-        )
+        yield "Each model is trained once: the intervals leave out how trainings differ (--seeds)."
     for name, reason in result.skipped.items():
-        note += f" {printable(name)} is left out: {reason}."
-    print_table(f"Leaderboard, {first['candidates']}", columns, cells, note=note + advice)
-
-
-def _trained_within(strata: Sequence[str]) -> str:
-    """The strata within which models compare counts with chance; evidence alone uses the size.
-
-    >>> _trained_within(["basket_size", "month"])
-    'Models compare counts with chance within month.'
-    """
-    from neatrec.cooccurrence.strata import SIZE
-
-    named = ", ".join(printable(name, 40) for name in strata if name != SIZE)
-    within = f"within {named}" if named else "over all baskets"
-    return f"Models compare counts with chance {within}."
+        yield f"{printable(name)} is left out: {reason}."
+    yield result.advice
 
 
 def _over(row: dict[str, Any]) -> str:

@@ -58,10 +58,6 @@ _UsageError: Any = next(
 )
 
 
-class TerminatedError(BaseException):
-    """SIGTERM arrived: unwinds like Ctrl-C, so that files and locks are released."""
-
-
 @app.callback(invoke_without_command=True)
 def version_option(
     version: bool = typer.Option(False, "--version", help="Version of neatrec.", is_eager=True),
@@ -74,9 +70,9 @@ def version_option(
 
 def run(arguments: list[str] | None = None) -> NoReturn:
     """The entry point: runs one command and leaves with its exit code."""
-    signal.signal(signal.SIGTERM, _stop)
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _stop)
+    for number in STOPPED:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _stop)
     code = exit_code_of(sys.argv[1:] if arguments is None else arguments)
     try:
         sys.stdout.flush()
@@ -88,7 +84,7 @@ def run(arguments: list[str] | None = None) -> NoReturn:
 
 def _stop(number: int, frame: Any) -> NoReturn:
     _signals.append(number)
-    raise KeyboardInterrupt if number == signal.SIGINT else TerminatedError
+    raise KeyboardInterrupt  # unwinds, so that files and locks are released
 
 
 _signals: list[int] = []
@@ -103,31 +99,29 @@ def exit_code_of(arguments: list[str]) -> int:
     """Run one command; an error becomes a sentence (an object with `--json`) and an exit code."""
     as_json = "--json" in arguments
     try:
-        code = app(arguments, prog_name="neatrec", standalone_mode=False) or 0
-        # typer turns Ctrl-C into this code
-        return _report(as_json, *STOPPED[signal.SIGINT]) if code == 130 else code
+        if "_NEATREC_COMPLETE" in os.environ:
+            app(prog_name="neatrec")
+        # not by `app`, which would take Ctrl-C and the end of a file for an answer of the user
+        with typer.main.get_command(app).make_context("neatrec", list(arguments)) as context:
+            context.command.invoke(context)
+        return 0
+    except typer.Exit as done:
+        return int(done.exit_code)
     except NeatrecError as error:
         return _report(as_json, error.exit_code, **error.to_dict()["error"], before="error: ")
     except _UsageError as error:
         return _usage(error, arguments)
-    except (KeyboardInterrupt, typer.Abort) as error:
-        # typer takes an EOFError for Ctrl-D, but neatrec never asks for input
-        if isinstance(error.__cause__, EOFError):
-            log.debug("traceback", exc_info=True)
-            return _fault(error.__cause__, as_json)
-        return _report(as_json, *STOPPED[signal.SIGINT])
-    except TerminatedError:
-        return _report(as_json, *STOPPED[signal.SIGTERM])
     except BrokenPipeError:
         return 0
     except SystemExit as error:
         if isinstance(error.__context__, BrokenPipeError):  # rich: the reader left early
             return 0
         raise
-    except Exception as error:
+    except (KeyboardInterrupt, Exception) as error:
+        if _signals or isinstance(error, KeyboardInterrupt):
+            number = _signals[0] if _signals else signal.SIGINT
+            return _report(as_json, *STOPPED[signal.Signals(number)])
         log.debug("traceback", exc_info=True)
-        if _signals:
-            return _report(as_json, *STOPPED[signal.Signals(_signals[0])])
         return _fault(error, as_json)
     finally:
         close_bar()
@@ -145,7 +139,7 @@ def _usage(error: Any, arguments: list[str]) -> int:
     return _report("--json" in arguments, 2, "UsageError", message, hint, before="error: ")
 
 
-def _fault(error: BaseException, as_json: bool) -> int:
+def _fault(error: Exception, as_json: bool) -> int:
     hint = "This is a bug in neatrec; run again with --verbose for the traceback and report it."
     kind, message = type(error).__name__, printable(error, limit=500)
     return _report(as_json, 1, kind, message, hint, before=f"error: neatrec failed: {kind}: ")

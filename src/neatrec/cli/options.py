@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import wraps
@@ -26,7 +26,7 @@ from neatrec.io.options import OptionInfo, SourceOptions
 
 if TYPE_CHECKING:
     from neatrec.cooccurrence import Engine
-    from neatrec.io.read import LoadedSource
+    from neatrec.data.baskets import Baskets
 
 STRATA_HELP = (
     "Strata of the evidence: size, month, columns such as store. "
@@ -57,11 +57,18 @@ class SourceArguments:
     )
     options: SourceOptions = field(default_factory=SourceOptions)
 
-    def read(self, attributes: tuple[str, ...] = ()) -> LoadedSource:
-        """The baskets of SOURCE, with the named columns as attributes."""
+    def described(self, strata: Sequence[str] | None) -> SourceOptions:
+        """The options of SOURCE, with the strata that are columns as attributes of a basket."""
+        from neatrec.cooccurrence.strata import BUILT_IN
+
+        columns = tuple(name for name in strata or () if name not in BUILT_IN)
+        return replace(self.options, attributes=columns)
+
+    def read(self, strata: Sequence[str] | None = None) -> Baskets:
+        """The baskets of SOURCE."""
         from neatrec.io.read import load
 
-        return load(self.source, replace(self.options, attributes=attributes))
+        return load(self.source, self.described(strata)).baskets
 
 
 @dataclass(frozen=True)
@@ -78,14 +85,14 @@ class EngineArguments:
         """The engine, and with --engine spark a session, before anything is read."""
         from neatrec.cooccurrence import Engine
 
-        found = Engine(self.engine, threads)
-        if found.on_spark:
+        engine = Engine(self.engine, threads)
+        if engine.on_spark:
             from neatrec.cooccurrence.spark import connect
 
             connect(self.spark_master, threads=threads)
         elif self.spark_master is not None:
             raise must_be("--spark-master", "given with --engine spark", self.spark_master)
-        return found
+        return engine
 
 
 THREADS: dict[str, Any] = {
@@ -104,67 +111,64 @@ def require_device(device: str) -> None:
         cupy()
 
 
-def same_category_option(whose: str) -> Any:
-    """`--same-category` of the commands that answer."""
-    return typer.Option(
-        None,
-        metavar="last|exclude|mix",
-        help=f"Place of answers of the {whose} own category. Default: as trained, or last.",
-    )
+SAME_CATEGORY: Any = typer.Option(
+    None,
+    metavar="last|exclude|mix",
+    help="Place of answers of the item's own category. Default: as trained, or last.",
+)
+K: Any = typer.Option(10, "-k", help="Number of answers per item or cart.", min=1)
+MIN_EVIDENCE: Any = typer.Option(
+    None,
+    metavar="certain|likely|guess",
+    help="Least evidence of an answer. Default: likely; for an item that nobody has bought, the "
+    "answers of its category.",
+)
+"""Options of the commands that answer."""
 
 
-def output_file(path: Path | None, endings: tuple[str, ...], source: str) -> Path | None:
-    """`path`, refused before any work where it cannot be written or is one of the files to read."""
+def output_file(path: Path | None, source: str) -> Path | None:
+    """A file for a table, refused before any work if it cannot be written or is read."""
     if path is None:
         return None
-    if path.suffix not in endings or path.is_dir():
-        raise must_be("--out", f"a file ending in {' or '.join(endings)}", str(path))
-    if _is_read(path, source):
+    if path.suffix not in (".parquet", ".csv") or path.is_dir():
+        raise must_be("--out", "a file ending in .parquet or .csv", str(path))
+    folder = Path(source).resolve()
+    files = {Path(match).resolve() for match in [source, *glob(source)]}
+    if path.exists() and (path.resolve() in files or folder in path.resolve().parents):
         hint = "Choose another name."
         raise must_be("--out", "none of the files that are read", str(path), hint=hint)
-    probe = path.with_name(f".{path.name}.part")
-    try:
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        wanted = f"a file that can be written ({error.strerror})"
-        raise must_be("--out", wanted, str(path)) from error
+    _require_writable(path.parent, "a file that can be written")
     return path
-
-
-def _is_read(path: Path, source: str) -> bool:
-    if not path.exists():
-        return False
-    try:
-        if Path(source).is_dir():
-            return path.resolve().is_relative_to(Path(source).resolve())
-        return path.resolve() in {Path(match).resolve() for match in [source, *glob(source)]}
-    except OSError:
-        # the reader refuses such a SOURCE with its own sentence
-        return False
 
 
 def output_folder(path: Path) -> Path:
-    """`path`, refused before any work where no file can be written into it."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=path):
-            pass
-    except OSError as error:
-        wanted = f"a folder that can be written ({error.strerror})"
-        raise must_be("--out", wanted, str(path)) from error
+    """A folder for output, made if needed, refused before any work if it cannot be written."""
+    _require_writable(path, "a folder that can be written", make=True)
     return path
 
 
-def parse_strata(strata: list[str] | None) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
-    """The names of `--strata` (None: the default), and those that are columns of the source."""
-    from neatrec.cooccurrence import strata as strata_module
+def _require_writable(folder: Path, wanted: str, *, make: bool = False) -> None:
+    try:
+        if make:
+            folder.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise must_be("--out", f"{wanted} ({error.strerror})", str(folder)) from error
+
+
+def strata_names(strata: list[str] | None) -> tuple[str, ...] | None:
+    """The names of `--strata`, each entry one or several; None: the default."""
+    from neatrec.cooccurrence.strata import parse_strata
 
     if strata is None:
-        return None, ()
-    names = (name.strip() for entry in strata for name in entry.split(","))
-    named = strata_module.parse_strata([name for name in names if name]) or ()
-    return named, tuple(name for name in named if name not in strata_module.BUILT_IN)
+        return None
+    return parse_strata(split_list(strata)) or ()
+
+
+def split_list(entries: list[str] | None) -> list[str]:
+    """The names of a repeatable option whose values may hold several, with commas between."""
+    names = (name.strip() for entry in entries or () for name in entry.split(","))
+    return [name for name in names if name]
 
 
 COMMAND_LINE_TYPES: dict[str, Any] = {
@@ -219,26 +223,27 @@ def _refuse_login(name: str, value: Any) -> None:
 
 
 def _parameters_of(group: Any, show_source_options: bool) -> list[inspect.Parameter]:
+    """A parameter for each field of a group, with its option of the command line."""
     hints = get_type_hints(group)
-    found: list[inspect.Parameter] = []
+    flat: list[inspect.Parameter] = []
     for entry in fields(group):
         hint, default = hints[entry.name], entry.default
         info: OptionInfo | None = entry.metadata.get("info")
         if is_dataclass(hint):
-            found += _parameters_of(hint, show_source_options)
-            continue
-        if info is not None and info.panel is None:
+            flat += _parameters_of(hint, show_source_options)
             continue
         if info is not None:
+            if info.panel is None:
+                continue
             hint, default = _described(entry.name, info, show_source_options)
-        elif "typer" in entry.metadata:
+        else:
             shown = copy(entry.metadata["typer"])
             shown.rich_help_panel = shown.rich_help_panel or getattr(group, "panel", None)
             hint = Annotated[hint, shown]
         default = inspect.Parameter.empty if default is MISSING else default
         kind = inspect.Parameter.KEYWORD_ONLY
-        found.append(inspect.Parameter(entry.name, kind, default=default, annotation=hint))
-    return found
+        flat.append(inspect.Parameter(entry.name, kind, default=default, annotation=hint))
+    return flat
 
 
 def _described(name: str, info: OptionInfo, show: bool) -> tuple[Any, Any]:
@@ -258,11 +263,11 @@ def _described(name: str, info: OptionInfo, show: bool) -> tuple[Any, Any]:
 
 
 def _built(group: Any, values: dict[str, Any]) -> Any:
-    hints = get_type_hints(group)
-    chosen = {}
-    for entry in fields(group):
-        if is_dataclass(hints[entry.name]):
-            chosen[entry.name] = _built(hints[entry.name], values)
-        elif entry.name in values:
-            chosen[entry.name] = values.pop(entry.name)
-    return group(**chosen)
+    """The group, made from its values, which are taken out of `values`."""
+    arguments = {}
+    for name, hint in get_type_hints(group).items():
+        if is_dataclass(hint):
+            arguments[name] = _built(hint, values)
+        elif name in values:
+            arguments[name] = values.pop(name)
+    return group(**arguments)

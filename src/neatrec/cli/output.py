@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import math
-import shutil
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from logging.config import dictConfig
 from pathlib import Path
-from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any, TextIO
 
 from neatrec.cli.options import option
@@ -26,13 +24,15 @@ if TYPE_CHECKING:
 log = logging.getLogger("neatrec.progress")
 
 
-def is_step(record: logging.LogRecord) -> bool:
-    """Whether an event is one of several steps: logged with `extra={"done": 1, "total": 3}`."""
-    return hasattr(record, "done") and hasattr(record, "total")
+SHOWN = tuple(f"neatrec.{name}" for name in ("io", "training", "release", "service", "cli"))
+"""Loggers whose events are printed without --verbose: what was read, made and written."""
 
 
 class BarHandler(logging.StreamHandler[TextIO]):
-    """Log lines on a terminal; steps as a progress bar, which vanishes before the next line."""
+    """Log lines on a terminal; steps as a progress bar, which vanishes before the next line.
+
+    A step is an event logged with `extra={"done": 1, "total": 3}`.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
@@ -40,16 +40,17 @@ class BarHandler(logging.StreamHandler[TextIO]):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print a line, or move the bar."""
-        if not is_step(record):
-            self.close_bar()
-            super().emit(record)
+        done, total = (getattr(record, name, None) for name in ("done", "total"))
+        if total is None:
+            if record.levelno >= logging.WARNING or record.name.startswith(SHOWN):
+                self.close_bar()
+                super().emit(record)
             return
         if self._bar is None:
             self._bar = self._started()
-        done, total = record.done, record.total  # type: ignore[attr-defined]
         task = self._bar.task_ids[0]
         self._bar.update(task, description=self.format(record), completed=done, total=total)
-        if done >= total:
+        if done == total:
             self.close_bar()
 
     def close_bar(self) -> None:
@@ -61,18 +62,15 @@ class BarHandler(logging.StreamHandler[TextIO]):
     def _started(self) -> Any:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-        from rich.table import Column
 
-        wide = Column(no_wrap=True, ratio=1)
         bar = Progress(
             BarColumn(bar_width=20),
             TimeRemainingColumn(),
-            TextColumn("{task.description}", markup=False, table_column=wide),
+            TextColumn("{task.description}", markup=False),
             console=Console(file=self.stream),
             transient=True,
             redirect_stdout=False,
             redirect_stderr=False,
-            expand=True,
         )
         bar.add_task("", total=None)
         bar.start()
@@ -84,26 +82,6 @@ def close_bar() -> None:
     for handler in logging.getLogger("neatrec").handlers:
         if isinstance(handler, BarHandler):
             handler.close_bar()
-
-
-class ShowProgress:
-    """Called with each `Progress` of a fit: moves the bar, or logs a line per epoch and 10 s."""
-
-    def __init__(self, output: OutputOptions, seconds_between_lines: float = 10.0) -> None:
-        self.seconds_between_lines = 0.0 if output.moving else seconds_between_lines
-        self.shown_epoch = 0
-        self.shown_at = time.monotonic()
-
-    def __call__(self, progress: Progress) -> None:
-        """Show the progress where it is time to."""
-        over = progress.epoch >= progress.epochs
-        if progress.done >= 1 and not over:
-            return  # the last call of an epoch reports all of it
-        waited = time.monotonic() - self.shown_at > self.seconds_between_lines
-        if progress.epoch > self.shown_epoch or waited:
-            self.shown_epoch, self.shown_at = progress.epoch, time.monotonic()
-            done = 1.0 if over else progress.done
-            log.info("%s", sentence(progress), extra={"done": done, "total": 1.0})
 
 
 def sentence(progress: Progress) -> str:
@@ -118,10 +96,6 @@ def sentence(progress: Progress) -> str:
     return f"{words}, {progress.seconds:.1f} s"
 
 
-SHOWN = tuple(f"neatrec.{name}" for name in ("io", "training.", "release", "service", "cli"))
-"""Loggers whose events are printed without --verbose."""
-
-
 @dataclass(frozen=True)
 class OutputOptions:
     """Options of every command. Making one sets the log up, before the command does anything."""
@@ -134,14 +108,33 @@ class OutputOptions:
 
     def __post_init__(self) -> None:
         """Set the log up."""
-        handler = BarHandler(sys.stderr) if self.moving else logging.StreamHandler(sys.stderr)
-        handler.setFormatter(JsonFormatter() if self.log_json else LineFormatter())
-        if not self.verbose:
-            handler.addFilter(self._is_shown)
-        ours = logging.getLogger("neatrec")
-        ours.handlers = [handler]
-        ours.setLevel(logging.DEBUG if self.verbose else logging.INFO)
-        ours.propagate = False
+        dictConfig(self.log_config())
+
+    @property
+    def moving(self) -> bool:
+        """Whether a moving progress bar may be shown."""
+        return sys.stderr.isatty() and not (self.quiet or self.log_json or self.verbose)
+
+    def log_config(self) -> dict[str, Any]:
+        """The log of this process, and of each worker of a server, for `logging.dictConfig`."""
+        level = "DEBUG" if self.verbose else "INFO" if self.moving else "WARNING"
+        shown = level if self.verbose or self.quiet else "INFO"
+        formatter = JsonFormatter if self.log_json else LineFormatter
+        handler = f"{__name__}.BarHandler" if self.moving else "logging.StreamHandler"
+        ours = {"handlers": ["stderr"], "propagate": False}
+        return {
+            "version": 1,
+            "disable_existing_loggers": False,
+            "formatters": {"line": {"()": f"{__name__}.{formatter.__name__}"}},
+            "handlers": {
+                "stderr": {"class": handler, "formatter": "line", "stream": "ext://sys.stderr"}
+            },
+            "loggers": {
+                "neatrec": {**ours, "level": level},
+                "uvicorn": {**ours, "level": "WARNING"},
+                **{name: {"level": shown} for name in SHOWN},
+            },
+        }
 
     def printed_json(self, answer: Any) -> bool:
         """With --json: print a dictionary, or the `to_json` of a result. Returns whether it did."""
@@ -149,33 +142,12 @@ class OutputOptions:
             print_json(answer if isinstance(answer, dict) else answer.to_json())
         return self.as_json
 
-    @property
-    def moving(self) -> bool:
-        """Whether a moving progress bar may be shown."""
-        return sys.stderr.isatty() and not (self.quiet or self.log_json or self.verbose)
-
-    def _is_shown(self, record: logging.LogRecord) -> bool:
-        """Without --verbose: warnings, what was read and written, and the steps of a bar."""
-        if record.levelno >= logging.WARNING or self.quiet:
-            return record.levelno >= logging.WARNING
-        return record.name.startswith(SHOWN) or (self.moving and is_step(record))
-
-    def server_log(self) -> dict[str, Any]:
-        """The log of a server and of each worker, as `logging.config.dictConfig` takes it."""
-        formatter = JsonFormatter if self.log_json else LineFormatter
-        level = "DEBUG" if self.verbose else "WARNING" if self.quiet else "INFO"
-        handler = {"class": "logging.StreamHandler", "formatter": "line"}
-        ours = {"handlers": ["stderr"], "propagate": False}
-        return {
-            "version": 1,
-            "disable_existing_loggers": False,
-            "formatters": {"line": {"()": f"{__name__}.{formatter.__name__}"}},
-            "handlers": {"stderr": {**handler, "stream": "ext://sys.stderr"}},
-            "loggers": {
-                "neatrec": {**ours, "level": level},
-                "uvicorn": {**ours, "level": "WARNING"},
-            },
-        }
+    def show_progress(self, progress: Progress) -> None:
+        """Move the bar, or log a line at the end of an epoch."""
+        ended = progress.epoch >= progress.done * progress.epochs - 1e-9
+        if ended or (self.moving and progress.done < 1):
+            steps = {"done": progress.done, "total": 1.0}
+            log.info("%s", sentence(progress), extra=steps)
 
 
 class LineFormatter(logging.Formatter):
@@ -242,22 +214,16 @@ def print_table(title: str, columns: list[str], rows: list[list[Any]], *, note: 
         table.add_column(column, justify="right" if numbers and rows else "left", min_width=longest)
     for texts in cells:
         table.add_row(*map(Text, texts))
-    console = Console(highlight=False)
-    console.print(table)
+    Console(highlight=False).print(table)
     if note:
-        console.print(Text(note))
+        print_text(note)
 
 
 def print_text(text: str) -> None:
     """Lines on stdout, wrapped at the width of the terminal, or at 80 columns without one."""
-    wrapper = TextWrapper(
-        shutil.get_terminal_size().columns,
-        subsequent_indent="  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    for line in text.split("\n"):
-        print(wrapper.fill(line))
+    from rich.console import Console
+
+    Console(highlight=False, markup=False).print(text)
 
 
 def percent(share: float, digits: int = 1) -> str:

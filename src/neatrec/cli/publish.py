@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import typer
 
 from neatrec.cli.output import OutputOptions, percent, print_table
 from neatrec.errors import must_be
 from neatrec.text import printable
-
-if TYPE_CHECKING:
-    from neatrec.release.diff import BundleDiff
 
 
 def publish(
@@ -28,9 +24,6 @@ def publish(
     ),
     show_diff: bool = typer.Option(
         False, "--diff", help="Changes from the first path to the second; nothing is published."
-    ),
-    listed: int = typer.Option(
-        20, "--list", metavar="N", help="Number of changes listed by --diff.", min=0
     ),
     rollback: bool = typer.Option(
         False, "--rollback", help="Return to the version before the live one."
@@ -49,18 +42,16 @@ def publish(
     if len(paths) != len(needed):
         raise must_be("publish", f"given {' and '.join(needed)}", " ".join(map(str, paths)))
     if show_diff:
-        _diff(output, paths[0], paths[1], listed)
+        _print_difference(output, *paths)
         return
     if rollback:
         answer = release.rollback(paths[0], to)
     else:
         limits = None if gate is None else PublishLimits.read(gate)
         answer = release.publish(paths[0], paths[1], limits)
-    if not output.printed_json(answer):
-        _print_live(answer, "is live" if rollback or answer["published"] else "was live already")
-
-
-def _print_live(answer: dict[str, Any], state: str) -> None:
+    if output.printed_json(answer):
+        return
+    state = "is live" if rollback or answer["published"] else "was live already"
     version = f"version {answer['live']} ({answer['version'][:12]})"
     print(f"{version} {state} in {printable(answer['store'])}")
     if answer["difference"] is not None:
@@ -71,29 +62,26 @@ def _changed_words(share: float) -> str:
     return f"{percent(share)} of the first ten answers with evidence changed, weighted by sales"
 
 
-def _diff(output: OutputOptions, a: Path, b: Path, listed: int) -> None:
+def _print_difference(output: OutputOptions, a: Path, b: Path) -> None:
     from neatrec.bundle.versions import bundle_in
     from neatrec.release.diff import compare
     from neatrec.serving import PairTable
 
-    found = compare(PairTable.open(bundle_in(a)), PairTable.open(bundle_in(b)), listed=listed)
-    if not output.printed_json(found):
-        _show(found)
-
-
-def _show(found: BundleDiff) -> None:
-    rows: list[list[object]] = [
-        ["version", *(version[:12] for version in found.versions)],
-        ["training lines", *(f"{lines:,}" for lines in found.rows)],
-        ["bought items", *(f"{items:,}" for items in found.items)],
-        ["sales with evidence", *map(percent, found.coverage)],
+    diff = compare(PairTable.open(bundle_in(a)), PairTable.open(bundle_in(b)), listed=20)
+    if output.printed_json(diff):
+        return
+    facts: list[list[object]] = [
+        ["version", *(version[:12] for version in diff.versions)],
+        ["training lines", *(f"{lines:,}" for lines in diff.rows)],
+        ["bought items", *(f"{items:,}" for items in diff.items)],
+        ["sales with evidence", *map(percent, diff.coverage)],
     ]
-    print_table("Two bundles", ["", "A", "B"], rows)
-    print(f"{_changed_words(found.top10_changed)}; ", end="")
-    print(f"{found.items_new:,} items are new, {found.items_gone:,} are gone.")
-    if found.changes:
-        lines: list[list[object]] = [
-            [c.name, c.sales, percent(c.changed), ", ".join(c.came), ", ".join(c.gone)]
-            for c in found.changes
-        ]
-        print_table("Largest changes", ["item", "sales", "changed", "came", "gone"], lines)
+    print_table("Two bundles", ["", "A", "B"], facts)
+    print(f"{_changed_words(diff.top10_changed)}; ", end="")
+    print(f"{diff.items_new:,} items are new, {diff.items_gone:,} are gone.")
+    changes: list[list[object]] = [
+        [c.name, c.sales, percent(c.changed), ", ".join(c.came), ", ".join(c.gone)]
+        for c in diff.changes
+    ]
+    if changes:
+        print_table("Largest changes", ["item", "sales", "changed", "came", "gone"], changes)

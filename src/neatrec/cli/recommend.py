@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from neatrec.cli.options import same_category_option
-from neatrec.cli.output import OutputOptions, print_json
+from neatrec.cli.options import MIN_EVIDENCE, SAME_CATEGORY, K
+from neatrec.cli.output import OutputOptions
 from neatrec.text import printable
 
 if TYPE_CHECKING:
@@ -24,20 +24,15 @@ def recommend(
         ..., metavar="ITEM...", help="Ids or names; several are a cart.", show_default=False
     ),
     *,
-    k: int = typer.Option(10, "-k", help="Number of answers.", min=1),
-    min_evidence: str | None = typer.Option(
-        None,
-        metavar="certain|likely|guess",
-        help="Least evidence of an answer. Default: likely; for an item that nobody has bought, "
-        "the answers of its category.",
-    ),
+    k: int = K,
+    min_evidence: str | None = MIN_EVIDENCE,
     category: list[str] | None = typer.Option(None, help="Category of the answers; repeatable."),
     exclude: list[str] | None = typer.Option(None, help="Item to leave out; repeatable."),
-    same_category: str | None = same_category_option("question's"),
+    same_category: str | None = SAME_CATEGORY,
     include_explained: bool = typer.Option(
         False,
         "--include-explained",
-        help="Pairs that a season, a store or large baskets explain too.",
+        help="Also pairs that a season, a store or size explains.",
     ),
     month: int | None = typer.Option(
         None, metavar="1-12", min=1, max=12, help="Month whose seasonal pairs are listed too."
@@ -49,7 +44,7 @@ def recommend(
     from neatrec.serving import recommend as answered
 
     table = PairTable.open(bundle_in(bundle))
-    found = answered(
+    answers = answered(
         table,
         items,
         k,
@@ -60,43 +55,42 @@ def recommend(
         include_explained=include_explained,
         month=month,
     )
-    notes = list(found.notes)
-    if found.left_out:
-        least = min_evidence or "likely"
-        notes.append(f"left out {found.left_out} below {least!r}: --min-evidence guess shows them")
-    if output.as_json:
-        print_json(_as_json(table, found, notes))
-    else:
-        _print_answers(table, found)
+    notes = list(answers.notes)
+    if answers.left_out:
+        left = f"left out {answers.left_out} below {min_evidence or 'likely'!r}"
+        notes.append(f"{left}: --min-evidence guess shows them")
+    if not output.printed_json(_as_json(table, answers, notes)):
+        _print_answers(table, answers)
         for note in notes:
             print(f"note: {note}", file=sys.stderr)
 
 
-def _as_json(table: PairTable, found: Answers, notes: list[str]) -> dict[str, Any]:
-    manifest, catalog = table.manifest, table.catalog
+def _as_json(table: PairTable, answers: Answers, notes: list[str]) -> dict[str, Any]:
+    catalog = table.catalog
     return {
-        "model": manifest.model,
-        "kind": manifest.kind,
-        "items": [{"id": catalog.public_id(c), "name": catalog.name(c)} for c in found.cart],
-        "recommendations": found.rows(),
-        "explained": found.explained_rows(),
+        "model": table.manifest.model,
+        "kind": table.manifest.kind,
+        "items": [{"id": catalog.public_id(c), "name": catalog.name(c)} for c in answers.cart],
+        "recommendations": answers.rows(),
+        "explained": answers.explained_rows(),
         "strata": list(table.pairs.strata),
         "notes": notes,
     }
 
 
-def _print_answers(table: PairTable, found: Answers) -> None:
+def _print_answers(table: PairTable, answers: Answers) -> None:
     from neatrec.serving import FOOTER
 
-    cart = ", ".join(printable(table.catalog.name(code)) for code in found.cart)
+    cart = ", ".join(printable(table.catalog.name(code)) for code in answers.cart)
     print(f"Goes with {cart} ({table.manifest.model})\n")
-    for row in found.rows():
+    for row in answers.rows():
         _print_row(row)
-    if found.explained:
+    if answers.explained:
         print("\nOnly by season, store or basket size:\n")
-    for row in found.explained_rows():
+    for row in answers.explained_rows():
         _print_row(row)
-    print(f"\n{FOOTER}" if found.lines or found.explained else "No answer has this much evidence.")
+    nothing = "No answer has this much evidence."
+    print(f"\n{FOOTER}" if answers.lines or answers.explained else nothing)
     print(table.pairs.words())
 
 

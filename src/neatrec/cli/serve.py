@@ -3,115 +3,38 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from neatrec.cli.options import SourceArguments, argument, option
-from neatrec.cli.output import OutputOptions, ShowProgress, close_bar, found_words
+from neatrec.cli.options import SourceArguments
+from neatrec.cli.output import OutputOptions, found_words
 from neatrec.errors import must_be, require_extra
 from neatrec.io.options import SourceOptions
-from neatrec.service.settings import IN_FLIGHT
+from neatrec.service.settings import IN_FLIGHT, AddressTemplate, ServiceSettings
 from neatrec.text import printable
 
 if TYPE_CHECKING:
-    from neatrec.service.settings import ServiceSettings
+    from neatrec.data.baskets import Baskets
 
 log = logging.getLogger(__name__)
 
 ACCESS, CURATION, PAGE = "Access", "Rules and stock", "Page"
 
 
-@dataclass(frozen=True)
-class ServedSource(SourceArguments):
-    """A bundle, a store, or orders to train on first."""
-
-    source: str = argument(
+def serve(
+    output: OutputOptions,
+    source: str = typer.Argument(
+        ...,
         metavar="BUNDLE|STORE|SOURCE",
         help="Bundle, store, or orders to train on (`neatrec check --help` lists the options that "
         "describe them).",
         show_default=False,
-    )
-
-
-@dataclass(frozen=True)
-class ServiceArguments:
-    """Options of the service: `ServiceSettings` by name."""
-
-    rules: Path | None = option(
-        None,
-        metavar="rules.csv",
-        help="Table of rules: query,item,action,position,until,note,who,when.",
-        rich_help_panel=CURATION,
-    )
-    available: Path | None = option(
-        None,
-        metavar="items.txt",
-        help="Ids of the items that may be answered, one per line.",
-        rich_help_panel=CURATION,
-    )
-    api_key_file: Path | None = option(
-        None,
-        metavar="FILE",
-        help="Keys of the API, one per line, at most two. Or set NEATREC_API_KEY.",
-        rich_help_panel=ACCESS,
-    )
-    editor_key_file: Path | None = option(
-        None,
-        metavar="FILE",
-        help="Keys of those who may edit the rules on the page. Default: nobody.",
-        rich_help_panel=ACCESS,
-    )
-    cors_origin: list[str] | None = option(
-        None,
-        metavar="https://SHOP",
-        help="Origin of requests from a browser; repeatable.",
-        rich_help_panel=ACCESS,
-    )
-    image_url: str | None = option(
-        None,
-        metavar="https://CDN/{id}.jpg",
-        help="Address of an item's picture; {id} stands for its id.",
-        rich_help_panel=PAGE,
-    )
-    link_url: str | None = option(
-        None,
-        metavar="https://SHOP/{id}",
-        help="Address of an item in the shop.",
-        rich_help_panel=PAGE,
-    )
-    in_flight: int = option(
-        IN_FLIGHT, min=1, max=10_000, help="Number of requests at the same time; more get 503."
-    )
-
-    def settings(self, bundle: Path) -> ServiceSettings:
-        """The settings of a server of `bundle`."""
-        from neatrec.service.settings import AddressTemplate, ServiceSettings
-
-        addresses = {"--image-url": self.image_url, "--link-url": self.link_url}
-        image, link = (
-            None if text is None else AddressTemplate.parse(name, text)
-            for name, text in addresses.items()
-        )
-        return ServiceSettings(
-            bundle=bundle.absolute(),
-            rules=self.rules and self.rules.absolute(),
-            available=self.available and self.available.absolute(),
-            key_file=self.api_key_file and self.api_key_file.absolute(),
-            editor_key_file=self.editor_key_file and self.editor_key_file.absolute(),
-            cors=tuple(self.cors_origin or ()),
-            image_url=image,
-            link_url=link,
-            in_flight=self.in_flight,
-        )
-
-
-def serve(
-    output: OutputOptions,
-    source: ServedSource,
+    ),
     *,
+    described: SourceOptions,
     out: Path = typer.Option(
         Path("neatrec-bundle"), metavar="DIR", help="Folder for the bundle of SOURCE."
     ),
@@ -121,43 +44,97 @@ def serve(
     ),
     port: int = typer.Option(8000, min=0, max=65535, help="Port; 0 takes a free one."),
     workers: int = typer.Option(1, min=1, max=64, help="Number of processes."),
-    service: ServiceArguments,
+    in_flight: int = typer.Option(
+        IN_FLIGHT, min=1, max=10_000, help="Number of requests at the same time; more get 503."
+    ),
+    rules: Path | None = typer.Option(
+        None,
+        metavar="rules.csv",
+        help="Table of rules: query,item,action,position,until,note,who,when.",
+        rich_help_panel=CURATION,
+    ),
+    available: Path | None = typer.Option(
+        None,
+        metavar="items.txt",
+        help="Ids of the items that may be answered, one per line.",
+        rich_help_panel=CURATION,
+    ),
+    api_key_file: Path | None = typer.Option(
+        None,
+        metavar="FILE",
+        help="Keys of the API, one per line, at most two. Or set NEATREC_API_KEY.",
+        rich_help_panel=ACCESS,
+    ),
+    editor_key_file: Path | None = typer.Option(
+        None,
+        metavar="FILE",
+        help="Keys of those who may edit the rules on the page. Default: nobody.",
+        rich_help_panel=ACCESS,
+    ),
+    cors_origin: list[str] | None = typer.Option(
+        None,
+        metavar="https://SHOP",
+        help="Origin of requests from a browser; repeatable.",
+        rich_help_panel=ACCESS,
+    ),
+    image_url: str | None = typer.Option(
+        None,
+        metavar="https://CDN/{id}.jpg",
+        help="Address of an item's picture; {id} stands for its id.",
+        rich_help_panel=PAGE,
+    ),
+    link_url: str | None = typer.Option(
+        None,
+        metavar="https://SHOP/{id}",
+        help="Address of an item in the shop.",
+        rich_help_panel=PAGE,
+    ),
 ) -> None:
     """Serve answers with their evidence: an API for shops and a page for people.
 
     `neatrec serve orders.csv` trains the default model first, unless DIR holds
     that of the same baskets. A bundle of other options is never replaced.
     """
-    import webbrowser
-
     require_extra("serve", "the service")
     from neatrec.bundle import is_bundle
     from neatrec.bundle.versions import is_store
     from neatrec.service.run import bound, require_api_key
     from neatrec.service.run import serve as run
 
-    trained = is_bundle(source.source) or is_store(Path(source.source))
-    settings = service.settings(Path(source.source if trained else out))
+    trained = is_bundle(source) or is_store(Path(source))
+    settings = ServiceSettings(
+        bundle=Path(source) if trained else out,
+        rules=rules,
+        available=available,
+        key_file=api_key_file,
+        editor_key_file=editor_key_file,
+        cors=tuple(cors_origin or ()),
+        image_url=_address("--image-url", image_url),
+        link_url=_address("--link-url", link_url),
+        in_flight=in_flight,
+    )
     if not trained:
         # a missing key or a port in use is said before the minutes of training
         require_api_key(host, settings)
         bound(host, port).close()
-        _train(source, out, output)
-    elif source.options != SourceOptions():
-        wanted = "orders if options describe columns or rows"
-        raise must_be("SOURCE", wanted, source.source)
+        _train(SourceArguments(source, described).read(), out, output)
+    elif described != SourceOptions():
+        raise must_be("SOURCE", "orders if options describe columns or rows", source)
     opened = {"ready": webbrowser.open} if browse else {}
-    log_config = output.server_log()
+    log_config = output.log_config()
     run(settings, host=host, port=port, workers=workers, log_config=log_config, **opened)
 
 
-def _train(source: ServedSource, out: Path, output: OutputOptions) -> None:
+def _address(option: str, text: str | None) -> AddressTemplate | None:
+    return None if text is None else AddressTemplate.parse(option, text)
+
+
+def _train(baskets: Baskets, out: Path, output: OutputOptions) -> None:
     """Train the default model on the orders, unless `out` holds it already."""
     from neatrec.bundle import is_bundle, read_manifest
     from neatrec.training.train import ModelChoice, TrainOptions, train_bundle, trained_otherwise
 
-    choice, options = ModelChoice(), TrainOptions(progress=ShowProgress(output))
-    baskets = source.read().baskets
+    choice, options = ModelChoice(), TrainOptions(progress=output.show_progress)
     shown = printable(out)
     if is_bundle(out):
         if (other := trained_otherwise(out, baskets, choice, options)) is not None:
@@ -165,10 +142,7 @@ def _train(source: ServedSource, out: Path, output: OutputOptions) -> None:
             hint = f"`neatrec serve {shown}` serves it as it is."
             raise must_be("--out", wanted, f"{shown} ({other})", hint=hint)
         if read_manifest(out).data_hash == baskets.hash:
-            log.info(
-                "serving the bundle in %s, trained on the same baskets with the same options", shown
-            )
+            log.info("serving %s, trained on the same baskets with the same options", shown)
             return
-    found = train_bundle(lambda: baskets, out, choice, options)
-    close_bar()
-    log.info("%s", found_words(found["pairs"], found["coverage"]))
+    trained = train_bundle(lambda: baskets, out, choice, options)
+    log.info("%s", found_words(trained["pairs"], trained["coverage"]))

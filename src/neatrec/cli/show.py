@@ -12,6 +12,9 @@ import typer
 from neatrec.cli.output import OutputOptions, percent, print_table, print_text
 from neatrec.text import plural
 
+GAINS = {"strong": "shrunk lift", "dependent": "G²"}
+"""Kind of pairs that a model learned from -> the statistic that ranks them without it."""
+
 
 def show(
     output: OutputOptions,
@@ -52,18 +55,7 @@ def _show_bundle(output: OutputOptions, path: Path) -> None:
         return
     if store:
         _print_versions(store["store"])
-    learned = manifest["learned"]
-    facts = {k: value for k, value in manifest.items() if not isinstance(value, dict | list)}
-    facts |= {f"parameter {key}": value for key, value in manifest["parameters"].items()}
-    facts |= {"epochs run": len(learned["losses"])} if "losses" in learned else {}
-    weights = ("strong", "dependent")
-    facts |= {f"learned {k}": _brief(v) for k, v in learned.items() if k not in weights}
-    print_table(str(bundle), ["field", "value"], [[key, str(v)] for key, v in facts.items()])
-    if "strong" in learned:
-        print_text(gain_words(learned))
-        for name in weights:
-            words = weight_words(learned[name]) or "none stands out, so the statistic ranks"
-            print_text(f"Weights of a {name} pair: {words}.")
+    _print_facts(bundle, manifest)
     print(f"Serving table: {table.k} answers per item.")
     print_text(table.pairs.words())
     rows: list[list[Any]] = [
@@ -72,6 +64,21 @@ def _show_bundle(output: OutputOptions, path: Path) -> None:
         if grade not in ("chance", "category", "rule")
     ]
     print_table("Best evidence among an item's answers", ["grade", "items", "sales"], rows)
+
+
+def _print_facts(bundle: Path, manifest: Mapping[str, Any]) -> None:
+    """The manifest, parameters and learned values included."""
+    learned = manifest["learned"]
+    facts = {k: value for k, value in manifest.items() if not isinstance(value, dict | list)}
+    facts |= {f"parameter {key}": value for key, value in manifest["parameters"].items()}
+    facts |= {"epochs run": len(learned["losses"])} if "losses" in learned else {}
+    facts |= {f"learned {k}": _brief(v) for k, v in learned.items() if k not in GAINS}
+    print_table(str(bundle), ["field", "value"], [[key, str(v)] for key, v in facts.items()])
+    if "strong" in learned:
+        print_text(gain_words(learned))
+        for name in GAINS:
+            words = weight_words(learned[name]) or "none stands out, so the statistic ranks"
+            print_text(f"Weights of a {name} pair: {words}.")
 
 
 def _print_versions(versions: list[dict[str, Any]]) -> None:
@@ -101,19 +108,14 @@ def _brief(value: Any) -> str:
 def gain_words(learned: Mapping[str, Any]) -> str:
     """The pairs that a fit learned from and its gain over the statistics, in one sentence.
 
-    >>> gain = {"pairs": 1200, "hit_rate": 0.5, "start_hit_rate": 0.4, "more": [0.05, 0.15]}
-    >>> none = {"pairs": 4, "hit_rate": 0.5, "start_hit_rate": 0.5, "more": [0.0, 0.0]}
-    >>> print(gain_words({"strong": gain, "dependent": none}))
-    Learned from 1,200 strong and 4 dependent pairs: among the first ten are 10.0 (5.0 to 15.0) \
-points more strong pairs than by shrunk lift.
-    >>> none["weights"] = {"names": 0.01}
+    >>> none = {"pairs": 4, "hit_rate": 0.5, "start_hit_rate": 0.5, "more": [0, 0], "weights": {}}
     >>> print(gain_words({"strong": none, "dependent": none}))
     Too few pairs to learn a correction from (4 strong, 4 dependent): pairs are ranked by shrunk \
 lift and G² themselves.
     """
-    strong, dependent = (f"{learned[name]['pairs']:,} {name}" for name in ("strong", "dependent"))
+    strong, dependent = (f"{learned[name]['pairs']:,} {name}" for name in GAINS)
     gains = []
-    for name, statistic in (("strong", "shrunk lift"), ("dependent", "G²")):
+    for name, statistic in GAINS.items():
         gain = learned[name]
         shares = (gain["hit_rate"] - gain["start_hit_rate"], *gain["more"])
         points, low, high = (round(100 * share, 1) for share in shares)

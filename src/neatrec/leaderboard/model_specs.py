@@ -43,7 +43,7 @@ def model_specs(
     rows: Models = MODEL_NAMES if models is None else models
     named = rows.items() if isinstance(rows, Mapping) else ((None, model) for model in rows)
     for name, model in named:
-        spec = _model_spec(model, strata)
+        spec = model_spec(model, strata)
         spec = spec if name is None else replace(spec, name=name)
         if models is None and train.users is None and getattr(spec.make(), "needs_users", False):
             skipped[spec.name] = (
@@ -68,7 +68,8 @@ def model_specs(
     return tuple(specs), skipped
 
 
-def _model_spec(model: str | Model, strata: Sequence[str]) -> ModelSpec:
+def model_spec(model: str | Model, strata: Sequence[str] = ()) -> ModelSpec:
+    """The row of a model; counts are compared with chance within `strata`."""
     if isinstance(model, str) and ":" in model:
         return _outside(model)
     if isinstance(model, Model):
