@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.half_split import Outcome, Trial, attempts, half_part
 from benchmarks.harness import save, table
-from neatrec.evaluation.summary import Summary, summarize_ranks
+from neatrec.evaluation.summary import compare_models, find_test
 
 PAPER = ("neat", "neat-bpr", "item2vec", "triple2vec")
 AS_GENSIM = {"epochs": 20, "window": 5, "negatives": 5, "negative_exponent": 0.75}
@@ -55,21 +55,24 @@ COMPARED = (
 """Whose difference is shown: first minus second."""
 
 
-def model_rows(found: Summary, outcomes: dict[str, list[Outcome]]) -> list[dict[str, Any]]:
+def model_rows(
+    models: list[dict[str, Any]], outcomes: dict[str, list[Outcome]]
+) -> list[dict[str, Any]]:
     """A line a row, best first."""
     lines = []
-    for s in sorted(found.models, key=lambda s: -s.mean["hr@10"]):
-        runs = outcomes[s.name]
+    for row in sorted(models, key=lambda row: -row["hr@10"]):
+        runs = outcomes[row["model"]]
         follows = [run.correlation for run in runs if run.correlation is not None]
+        sd = row["hr@10_sd"]
         lines.append(
             {
-                "row": s.name,
-                "hr@10": round(s.mean["hr@10"], 4),
-                "from": round(s.low["hr@10"], 4),
-                "to": round(s.high["hr@10"], 4),
-                "ndcg@10": round(s.mean["ndcg@10"], 4),
+                "row": row["model"],
+                "hr@10": round(row["hr@10"], 4),
+                "from": round(row["hr@10_low"], 4),
+                "to": round(row["hr@10_high"], 4),
+                "ndcg@10": round(row["ndcg@10"], 4),
                 "seeds": len(runs),
-                "sd of seeds": None if s.seed_sd is None else round(s.seed_sd["hr@10"], 4),
+                "sd of seeds": None if sd is None else round(sd, 4),
                 "variance ~ popularity": round(sum(follows) / len(follows), 3) if follows else None,
                 "seconds": round(sum(run.seconds for run in runs) / len(runs), 1),
             }
@@ -77,17 +80,17 @@ def model_rows(found: Summary, outcomes: dict[str, list[Outcome]]) -> list[dict[
     return lines
 
 
-def differences(found: Summary) -> list[dict[str, Any]]:
+def differences(tests: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """First minus second in HR@10 with its interval."""
     lines = []
     for first, second in COMPARED:
-        for test in found.tests:
-            if {test.better, test.worse} == {first, second} and test.metric == "hr@10":
-                sign = 1 if test.better == first else -1
-                low, high = sorted((sign * test.low, sign * test.high))
-                numbers = {"hr@10": sign * test.difference, "from": low, "to": high}
-                rounded = {key: round(value, 4) for key, value in numbers.items()}
-                lines.append({"first": first, "second": second, **rounded})
+        test = find_test(tests, first, second)
+        if test is not None:
+            sign = 1 if test["better"] == first else -1
+            low, high = sorted((sign * test["difference_low"], sign * test["difference_high"]))
+            numbers = {"hr@10": sign * test["difference"], "from": low, "to": high}
+            rounded = {key: round(value, 4) for key, value in numbers.items()}
+            lines.append({"first": first, "second": second, **rounded})
     return lines
 
 
@@ -130,8 +133,8 @@ def main() -> None:
         outcomes[row].append(outcome)
         print(row, outcome.trial.seed, outcome.means(), outcome.seconds, flush=True)
     ranks = {row: [outcome.ranks for outcome in outcomes[row]] for row in rows}
-    found = summarize_ranks(ranks, half_part(options.baskets).task.label_queries)
-    tables = {"standings": model_rows(found, outcomes), "differences": differences(found)}
+    models, tests = compare_models(ranks, half_part(options.baskets).task.label_queries)
+    tables = {"standings": model_rows(models, outcomes), "differences": differences(tests)}
     for name, lines in tables.items():
         print(f"\n{name}\n{table(as_rows(lines))}")
     packages = ("numpy", "numba", "gensim", "cupy-cuda13x")

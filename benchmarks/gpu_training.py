@@ -191,7 +191,7 @@ def quality(folder: Path) -> list[Row]:
     """HR@10 and losses on the half-split with the model's defaults, five seeds per device."""
     from benchmarks.half_split import half_part
     from neatrec.evaluation.ranks import rank_labels
-    from neatrec.evaluation.summary import summarize_ranks
+    from neatrec.evaluation.summary import compare_models
 
     part = half_part(folder)
     train, task = part.train, part.task
@@ -204,19 +204,19 @@ def quality(folder: Path) -> list[Row]:
         for device, of in fits.items()
     }
     rows = []
-    for standing in summarize_ranks(ranks, task.label_queries).models:
-        losses = np.mean([model.fit_info()["losses"] for model, _ in fits[standing.name]], axis=0)
+    for row in compare_models(ranks, task.label_queries)[0]:
+        losses = np.mean([model.fit_info()["losses"] for model, _ in fits[row["model"]]], axis=0)
         epochs = [n for n in CURVE if n < len(losses)] + [len(losses)]
         rows.append(
             {
-                "device": standing.name,
-                "hr@10": round(standing.mean["hr@10"], 4),
-                "interval": [round(standing.low["hr@10"], 4), round(standing.high["hr@10"], 4)],
-                "ndcg@10": round(standing.mean["ndcg@10"], 4),
-                "seed_sd": round((standing.seed_sd or {}).get("hr@10", 0.0), 4),
+                "device": row["model"],
+                "hr@10": round(row["hr@10"], 4),
+                "interval": [round(row["hr@10_low"], 4), round(row["hr@10_high"], 4)],
+                "ndcg@10": round(row["ndcg@10"], 4),
+                "seed_sd": round(row["hr@10_sd"], 4),
                 "losses": [f"{losses[n - 1]:.4f} after {n}," for n in epochs],
                 "fit_seconds": round(
-                    float(np.median([seconds for _, seconds in fits[standing.name]])), 3
+                    float(np.median([seconds for _, seconds in fits[row["model"]]])), 3
                 ),
             }
         )

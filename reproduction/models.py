@@ -47,10 +47,11 @@ def comparison_tables(data: PaperData, result: Leaderboard) -> list[Table]:
     return tables
 
 
-def candidate_set_results(result: Leaderboard, level: float) -> dict[str, dict[str, float]]:
+def candidate_set_results(result: Leaderboard, level: float) -> dict[str, dict[str, Any]]:
     """Model -> metric -> mean over the labels of a level, on the candidate set."""
-    found = result.evaluation.result(level, result.task.candidate_set.name)
-    return {model.name: model.mean for model in found.summary.models}
+    names = level, result.task.candidate_set.name
+    rows = result.to_arrow().to_pylist()
+    return {row["model"]: row for row in rows if (row["level"], row["candidates"]) == names}
 
 
 def margin_table(data: PaperData, result: Leaderboard) -> Table:

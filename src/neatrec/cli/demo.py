@@ -56,7 +56,7 @@ def _print_summary(done: Demo) -> None:
         query, item, evidence = trap
         overall = evidence.words().partition(", ")[2]
         print(f"Caught: {_short(names.name(query))} + {_short(names.name(item))}, {overall}")
-    rows = done.board.to_arrow().slice(0, len(done.board.model_specs)).to_pylist()
+    rows = done.board.first_rows()
     hits, statistic = {row["model"]: row["hr@10"] for row in rows}, rows[0]["best_statistic"]
     best = f"{hits[statistic]:.3f} by {statistic}, the best statistic"
     print(f"Held-out HR@10: {hits[DEFAULT_MODEL]:.3f} by {DEFAULT_MODEL}, {best}.")

@@ -79,7 +79,8 @@ class ComparisonArguments:
         """The options of the comparison, checked before anything is read."""
         from neatrec.data.splits import METHODS
         from neatrec.labels import LabelOptions
-        from neatrec.leaderboard.run import LEVELS, LeaderboardOptions
+        from neatrec.labels.config import LEVELS
+        from neatrec.leaderboard.run import LeaderboardOptions
 
         if self.split not in METHODS:
             raise must_be_one_of("split", METHODS, self.split)
@@ -142,8 +143,8 @@ def report(
 
 def show_leaderboard(result: Leaderboard) -> None:
     """The first level on the candidate set, best first; without labels a sentence that says so."""
-    rows = result.to_arrow().slice(0, len(result.model_specs)).to_pylist()
-    first, labels = rows[0], result.task.labels
+    rows, labels = result.first_rows(), result.task.labels
+    first = rows[0]
     made = f"protocol {labels.protocol}, {labels.level_kind} = {first['level']:g}"
     if not first["labels"]:
         print(f"No labels ({made}): nothing to compare models by. {result.advice}".rstrip())

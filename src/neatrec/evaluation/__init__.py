@@ -1,17 +1,16 @@
 """Evaluation: one task for every model, summarized with intervals and paired tests.
 
 task = build_task(train, test, make_labels(test))
-result = summarize(task, {"shrunk-lift": [evaluate_model(model, task)]})
+results = summarize(task, {"shrunk-lift": [evaluate_model(model, task)]})
 """
 
-from neatrec.evaluation.summary import EvaluationResult, SummaryOptions, summarize
+from neatrec.evaluation.summary import Results, summarize
 from neatrec.evaluation.task import EvaluationTask, ModelRanks, build_task, evaluate_model
 
 __all__ = [
-    "EvaluationResult",
     "EvaluationTask",
     "ModelRanks",
-    "SummaryOptions",
+    "Results",
     "build_task",
     "evaluate_model",
     "summarize",

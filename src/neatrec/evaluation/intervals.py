@@ -7,7 +7,7 @@ a jackknife over items, less a jackknife over pairs, which the first counts at b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,12 +15,12 @@ import numpy.typing as npt
 from scipy import sparse, special
 
 from neatrec.data.randomness import Seed, as_generator
-from neatrec.errors import must_be
 
 Floats = npt.NDArray[np.float64]
 
 ROUNDS = 2_000
 LEVEL = 0.95
+QUANTILE = float(special.ndtri(0.5 + LEVEL / 2))
 BLOCK_WEIGHTS = 4_000_000
 """Resampling weights in memory at a time."""
 PSEUDO_PAIRS = 0.5
@@ -102,7 +102,7 @@ class Dyads:
             return np.full_like(mean, np.nan), np.full_like(mean, np.nan)
         added = PSEUDO_PAIRS / self.pairs
         size = (mean * (1 - mean) + added) / (variance + added / self.independent_pairs)
-        z = _quantile()
+        z = QUANTILE
         middle, shrink = mean + z**2 / (2 * size), 1 + z**2 / size
         width = z * np.sqrt(mean * (1 - mean) / size + z**2 / (4 * size**2))
         low, high = (middle - width) / shrink, (middle + width) / shrink
@@ -116,17 +116,13 @@ class Dyads:
     @staticmethod
     def paired_interval(difference: Floats, error: Floats) -> tuple[Floats, Floats]:
         """The ends of the intervals of differences between -1 and 1."""
-        width = _quantile() * error
+        width = QUANTILE * error
         return np.maximum(difference - width, -1.0), np.minimum(difference + width, 1.0)
 
 
 def _indicators(row: npt.NDArray[np.int64], column: npt.NDArray[np.int64]) -> sparse.csr_array:
     shape = (int(row.max(initial=-1)) + 1, int(column.max(initial=-1)) + 1)
     return sparse.csr_array((np.ones(len(row)), (row, column)), shape=shape)
-
-
-def _quantile() -> float:
-    return float(special.ndtri(0.5 + LEVEL / 2))
 
 
 def resampled_means(
@@ -138,8 +134,6 @@ def resampled_means(
     columns). The drawn units depend only on `rng` and their number: columns and calls can be
     compared pair by pair.
     """
-    if rounds < 1:
-        raise must_be("rounds", "at least 1", rounds)
     totals, sizes = np.asarray(totals, dtype=np.float64), np.asarray(sizes, dtype=np.float64)
     sizes = sizes[:, None] if sizes.ndim == 1 else sizes  # (units, 1 or columns)
     out = np.empty((rounds, totals.shape[1]))
@@ -149,14 +143,22 @@ def resampled_means(
     return out
 
 
-def pooled_ratios(
-    totals: Floats, sizes: Floats, *, rounds: int = ROUNDS, rng: Seed | None = 0
-) -> list[tuple[float, float, float]]:
-    """Sum of totals over sum of sizes of each column, and the ends of its interval."""
-    ends = interval(resampled_means(totals, sizes, rounds=rounds, rng=rng))
+def ratio_row(
+    names: Sequence[str], totals: Floats, sizes: Floats, *, rounds: int = ROUNDS, rng: Seed | None
+) -> dict[str, float]:
+    """Sum of totals over sum of sizes of each column, with `_low` and `_high` of its interval."""
+    low, high = interval(resampled_means(totals, sizes, rounds=rounds, rng=rng))
     below = sizes.sum(axis=0)
     mean = np.divide(totals.sum(axis=0), below, out=np.full(len(below), np.nan), where=below > 0)
-    return list(zip(mean.tolist(), *(end.tolist() for end in ends), strict=True))
+    return with_ends(names, mean, low, high)
+
+
+def with_ends(names: Sequence[str], mean: Floats, low: Floats, high: Floats) -> dict[str, float]:
+    """Each mean under its name, with the ends of its interval as `_low` and `_high`."""
+    row: dict[str, float] = {}
+    for name, *values in zip(names, mean.tolist(), low.tolist(), high.tolist(), strict=True):
+        row |= dict(zip((name, f"{name}_low", f"{name}_high"), values, strict=True))
+    return row
 
 
 def _unit_weights(

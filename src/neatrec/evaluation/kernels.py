@@ -1,7 +1,7 @@
 """Compiled loops of the evaluation: from scores to ranks of the labels and lists of the best.
 
-Each row is one query. `out_nan` receives the first NaN as (row, item), and the row is left
-unfinished: the caller raises an error that names the model.
+Each row is one query. The loops return row and item of the first NaN, else -1: the caller raises an
+error that names the model.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def rank_row(scores, items, labels, best, r):
 
 
 @compiled
-def rank_lists(scores, offsets, items, labels, best, out_nan):
+def rank_lists(scores, offsets, items, labels, best):
     """Ranks within a list of candidates for each query.
 
     scores, items: (candidates of all queries,), those of query r from offsets[r] to offsets[r + 1].
@@ -86,13 +86,12 @@ def rank_lists(scores, offsets, items, labels, best, out_nan):
         start, end = offsets[r], offsets[r + 1]
         nan = rank_row(scores[start:end], items[start:end], labels, best, r)
         if nan >= 0:
-            out_nan[0] = r
-            out_nan[1] = items[start + nan]
-            return
+            return r, items[start + nan]
+    return -1, -1
 
 
 @compiled
-def rank_rows(scores, queries, sold, labels, best, out_nan):
+def rank_rows(scores, queries, sold, labels, best):
     """Ranks among all sold items, except the query and its category.
 
     scores: (rows, items); queries: CategorizedItems, with a category that no item has if unknown;
@@ -110,6 +109,5 @@ def rank_rows(scores, queries, sold, labels, best, out_nan):
             count += (sold.categories[i] != category) & (v != query)
         nan = rank_row(kept[:count], candidates[:count], labels, best, r)
         if nan >= 0:
-            out_nan[0] = r
-            out_nan[1] = candidates[nan]
-            return
+            return r, candidates[nan]
+    return -1, -1

@@ -1,36 +1,28 @@
 """Hit rate, NDCG and reciprocal rank of label records, and the best values for a candidate set.
 
-A label record is one pair (query, item). A model ranks it by two whole numbers: `higher`, the
-candidates of the query with a higher score than the item, and `equal`, those with the same score,
-including the item. The rank is any of higher + 1 … higher + equal with the same probability, and
-a metric is its mean over them: no tie favours a model. `equal` = 0: the item is no candidate, a
-miss that stays in the denominator.
+A label record is one pair (query, item). A model ranks it by two counts: `higher`, the candidates
+of the query with a higher score than the item, and `equal`, those with the same score, including
+the item. The rank is any of higher + 1 … higher + equal with the same probability, and a metric is
+its mean over them: no tie favours a model. `equal` = 0: the item is no candidate, a miss that stays
+in the denominator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.errors import must_be
-
 KS = (1, 3, 5, 10, 20)
 """The reported list lengths."""
+TOP = max(KS)
+"""Number of answers that are kept for each query."""
+METRICS = (*(f"hr@{k}" for k in KS), *(f"ndcg@{k}" for k in KS), "mrr")
+"""The columns of `metric_values`."""
 
 Counts = npt.NDArray[np.integer[Any]]
 Floats = npt.NDArray[np.float64]
-
-
-def check_ks(ks: Sequence[int]) -> tuple[int, ...]:
-    """`ks` as a tuple; list lengths must be whole numbers of at least 1, ascending."""
-    given = tuple(ks)
-    whole = all(isinstance(k, int | np.integer) and not isinstance(k, bool) for k in given)
-    if not given or not whole or given[0] < 1 or list(given) != sorted(set(given)):
-        raise must_be("ks", "list lengths of at least 1, ascending", given)
-    return tuple(int(k) for k in given)
 
 
 def hit_rate(higher: Counts, equal: Counts, k: int) -> Floats:
@@ -71,30 +63,19 @@ def reciprocal_rank(higher: Counts, equal: Counts) -> Floats:
     return out
 
 
-def metric_names(ks: Sequence[int] = KS) -> tuple[str, ...]:
-    """The columns of `metric_values`.
-
-    >>> metric_names((1, 10))
-    ('hr@1', 'hr@10', 'ndcg@1', 'ndcg@10', 'mrr')
-    """
-    return (*(f"hr@{k}" for k in ks), *(f"ndcg@{k}" for k in ks), "mrr")
-
-
-def metric_values(higher: Counts, equal: Counts, ks: Sequence[int] = KS) -> Floats:
-    """All metrics of each label record, shape (labels, metrics), columns as in `metric_names`."""
-    columns = [hit_rate(higher, equal, k) for k in ks] + [ndcg(higher, equal, k) for k in ks]
+def metric_values(higher: Counts, equal: Counts) -> Floats:
+    """All metrics of each label record, shape (labels, metrics)."""
+    columns = [metric(higher, equal, k) for metric in (hit_rate, ndcg) for k in KS]
     return np.stack([*columns, reciprocal_rank(higher, equal)], axis=1)
 
 
-def ceiling(
-    row: Counts, is_candidate: npt.NDArray[np.bool_], ks: Sequence[int] = KS
-) -> dict[int, float]:
+def ceiling(row: Counts, is_candidate: npt.NDArray[np.bool_]) -> dict[int, float]:
     """The hit rate of a perfect ranking: sum over queries of min(candidate labels, k) / labels.
 
     `row` is a number of the query of each label record.
 
-    >>> ceiling(np.array([0, 0, 0, 1]), np.array([True, True, True, False]), (1, 2))
-    {1: 0.25, 2: 0.5}
+    >>> ceiling(np.array([0, 0, 0, 1]), np.array([True, True, True, False]))[1]
+    0.25
     """
     reachable = np.bincount(row[is_candidate], minlength=1)
-    return {k: float(np.minimum(reachable, k).sum() / max(len(row), 1)) for k in ks}
+    return {k: float(np.minimum(reachable, k).sum() / max(len(row), 1)) for k in KS}

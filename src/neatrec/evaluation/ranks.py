@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,24 +18,19 @@ from neatrec.evaluation.candidates import (
     Numbers,
 )
 from neatrec.evaluation.kernels import BestRows, CategorizedItems, LabelRows, rank_lists, rank_rows
+from neatrec.evaluation.metrics import TOP
 from neatrec.models.parallel import parallel_slices
 from neatrec.statistics.blas import one_blas_thread
 from neatrec.text import printable
 
-log = logging.getLogger(__name__)
-
 BLOCK_SCORES = 4_000_000
-"""Number of scores in memory: the catalogue is scored in blocks of about this size."""
+"""Number of scores in memory: candidates are scored in blocks of about this size."""
 NO_CATEGORY = np.int32(-2)
 """Category of a query without category: no item shares it."""
 
 
 class Scorer(Protocol):
     """The part of a model that evaluation needs. Every `neatrec.models.Model` is a scorer."""
-
-    @property
-    def name(self) -> str:
-        """Name for messages."""
 
     def score(self, queries: Codes, items: Codes) -> npt.NDArray[np.float64]:
         """One score per aligned pair."""
@@ -59,16 +53,13 @@ class LabelQueries:
 
     @classmethod
     def from_pairs(cls, query: npt.ArrayLike, item: npt.ArrayLike) -> LabelQueries:
-        """Records from pairs that are sorted by query, then item, and unique, as `Labels` are."""
-        pairs = np.asarray(query, dtype=np.int32), np.asarray(item, dtype=np.int32)
-        order = np.lexsort((pairs[1], pairs[0]))
-        if not np.array_equal(order, np.arange(len(order))):
-            raise ParameterError("label records must be sorted by query, then item")
-        queries, start = np.unique(pairs[0], return_index=True)
-        return cls(*pairs, queries.astype(np.int32), np.append(start, len(order)).astype(np.int64))
+        """Records from pairs that are sorted by query, then item, as those of `Labels` are."""
+        query, item = np.asarray(query, dtype=np.int32), np.asarray(item, dtype=np.int32)
+        queries, start = np.unique(query, return_index=True)
+        return cls(query, item, queries, np.append(start, len(query)).astype(np.int64))
 
     @property
-    def row(self) -> npt.NDArray[np.int64]:
+    def row(self) -> Numbers:
         """The row in `queries` of each record, shape (labels,)."""
         return np.repeat(np.arange(len(self.queries)), np.diff(self.offsets))
 
@@ -84,79 +75,70 @@ class LabelRanks:
     best: Codes
     """The best candidates of each query, (queries, top), padded with -1; ties by ascending code."""
 
+    def part(
+        self, labels: LabelQueries, rows: slice, dtype: np.dtype[Any]
+    ) -> tuple[LabelRows, BestRows]:
+        """The records of some queries, as the kernels fill them; `dtype` of the scores."""
+        best = self.best[rows]
+        offsets = labels.offsets[rows.start : rows.stop + 1]
+        records = LabelRows(offsets, labels.item, self.higher, self.equal)
+        return records, BestRows(best, np.empty(best.shape, dtype=dtype))
+
 
 def rank_labels(
-    model: Scorer,
-    candidates: Candidates,
-    label_queries: LabelQueries,
-    *,
-    top: int = 20,
+    model: Scorer, candidates: Candidates, labels: LabelQueries, *, top: int = TOP
 ) -> LabelRanks:
-    """Rank the records of `label_queries` among `candidates`, and find the `top` best per query."""
-    if not np.array_equal(candidates.queries, label_queries.queries):
-        raise ParameterError("`candidates` must be made for the queries of the label records")
-    labels, rows = len(label_queries.query), len(label_queries.queries)
+    """Rank the label records among the candidates of their queries; find the `top` best."""
     out = LabelRanks(
-        np.zeros(labels, dtype=np.int32),
-        np.zeros(labels, dtype=np.int32),
-        np.full((rows, top), -1, dtype=np.int32),
+        np.zeros(len(labels.query), dtype=np.int32),
+        np.zeros(len(labels.query), dtype=np.int32),
+        np.full((len(labels.queries), top), -1, dtype=np.int32),
     )
     if isinstance(candidates, CandidateSet):
-        _rank_candidate_lists(model, candidates, label_queries, out)
+        _rank_candidate_lists(model, candidates, labels, out)
     else:
         # threads of the matrix product would spin while our own threads work
         with one_blas_thread():
-            _rank_catalog(model, candidates, label_queries, out)
+            _rank_catalog(model, candidates, labels, out)
     return out
 
 
-def name_of(model: Scorer) -> str:
-    """The name of a model in messages: a user's class may have none."""
-    return str(getattr(model, "name", None) or type(model).__name__)
-
-
-def best_of(model: Scorer, candidates: Candidates, *, top: int = 20) -> Codes:
-    """The `top` best candidates of each query, shape (queries, top), padded with -1."""
+def best_of(model: Scorer, candidates: Candidates) -> Codes:
+    """The best candidates of each query, shape (queries, TOP), padded with -1."""
     nothing, offsets = np.zeros(0, dtype=np.int32), np.zeros(len(candidates.queries) + 1, np.int64)
     without_labels = LabelQueries(nothing, nothing, candidates.queries, offsets)
-    return rank_labels(model, candidates, without_labels, top=top).best
+    return rank_labels(model, candidates, without_labels).best
 
 
 def _rank_candidate_lists(
-    model: Scorer, candidates: CandidateSet, label_queries: LabelQueries, out: LabelRanks
+    model: Scorer, candidates: CandidateSet, labels: LabelQueries, out: LabelRanks
 ) -> None:
     query = np.repeat(candidates.queries, np.diff(candidates.offsets))
-    for first, last in _blocks(candidates.offsets, BLOCK_SCORES):
-        start, end = candidates.offsets[first], candidates.offsets[last]
-        items = candidates.items[start:end]
-        scores = np.asarray(model.score(query[start:end], items), dtype=np.float64)
+    for rows in _blocks(candidates.offsets):
+        offsets = candidates.offsets[rows.start : rows.stop + 1]
+        items = candidates.items[offsets[0] : offsets[-1]]
+        scores = np.asarray(model.score(query[offsets[0] : offsets[-1]], items), dtype=np.float64)
         _check_shape(model, scores, items.shape)
-        part = slice(label_queries.offsets[first], label_queries.offsets[last])
-        starts = label_queries.offsets[first : last + 1] - label_queries.offsets[first]
-        labels = LabelRows(starts, label_queries.item[part], out.higher[part], out.equal[part])
-        best = BestRows(out.best[first:last], np.empty((last - first, out.best.shape[1])))
-        nan = np.full(2, -1, dtype=np.int64)
-        offsets = candidates.offsets[first : last + 1] - start
-        rank_lists(scores, offsets, items, labels, best, nan)
-        _refuse_nan(model, candidates.queries[first:last], nan)
+        label_rows, best = out.part(labels, rows, scores.dtype)
+        nan = rank_lists(scores, offsets - offsets[0], items, label_rows, best)
+        _refuse_nan(model, candidates.queries[rows], *nan)
 
 
 def _rank_catalog(
-    model: Scorer, candidates: CatalogCandidates, label_queries: LabelQueries, out: LabelRanks
+    model: Scorer, candidates: CatalogCandidates, labels: LabelQueries, out: LabelRanks
 ) -> None:
     items = len(candidates.sold)
-    rows = max(1, BLOCK_SCORES // max(items, 1))
-    for first in range(0, len(label_queries.queries), rows):
-        queries = candidates.queries[first : first + rows]
+    for rows in _blocks(np.arange(len(candidates.queries) + 1) * items):
+        queries = candidates.queries[rows]
         scores = np.ascontiguousarray(model.score_all(queries))  # (rows, items)
         _check_shape(model, scores, (len(queries), items))
-        _rank_block(model, candidates, label_queries, first, scores, out)
+        _rank_block(model, candidates, labels, rows.start, scores, out)
 
 
 def _rank_block(
     model: Scorer,
     candidates: CatalogCandidates,
-    label_queries: LabelQueries,
+    labels: LabelQueries,
     first: int,
     scores: npt.NDArray[Any],
     out: LabelRanks,
@@ -166,50 +148,46 @@ def _rank_block(
     sold = CategorizedItems(codes, candidates.category[codes])
 
     def work(part: slice) -> None:
-        start, stop = first + part.start, first + part.stop
-        queries, best = candidates.queries[start:stop], out.best[start:stop]
+        rows = slice(first + part.start, first + part.stop)
+        queries = candidates.queries[rows]
         category = candidates.category[queries]
-        categories = np.where(category < 0, NO_CATEGORY, category)
-        rows = CategorizedItems(queries.astype(np.uint32), categories)
-        labels = LabelRows(
-            label_queries.offsets[start : stop + 1], label_queries.item, out.higher, out.equal
-        )
-        nan = np.full(2, -1, dtype=np.int64)
-        best_rows = BestRows(best, np.empty(best.shape, dtype=scores.dtype))
-        rank_rows(scores[part], rows, sold, labels, best_rows, nan)
-        _refuse_nan(model, queries, nan)
+        category = np.where(category < 0, NO_CATEGORY, category)
+        categorized = CategorizedItems(queries.astype(np.uint32), category)
+        label_rows, best = out.part(labels, rows, scores.dtype)
+        nan = rank_rows(scores[part], categorized, sold, label_rows, best)
+        _refuse_nan(model, queries, *nan)
 
     parallel_slices(len(scores), work)
 
 
-def _blocks(offsets: Numbers, size: int) -> Iterator[tuple[int, int]]:
-    """Ranges of rows that hold about `size` entries each."""
+def _blocks(offsets: Numbers) -> Iterator[slice]:
+    """Ranges of rows that hold about BLOCK_SCORES entries each."""
     first = 0
     while first < len(offsets) - 1:
-        last = int(np.searchsorted(offsets, offsets[first] + size, side="right")) - 1
+        last = int(np.searchsorted(offsets, offsets[first] + BLOCK_SCORES, side="right")) - 1
         last = max(last, first + 1)
-        yield first, last
+        yield slice(first, last)
         first = last
+
+
+def _name_of(model: Scorer) -> str:
+    """The name of a model in messages: a user's class may have none."""
+    return printable(getattr(model, "name", None) or type(model).__name__)
 
 
 def _check_shape(model: Scorer, scores: npt.NDArray[Any], shape: tuple[int, ...]) -> None:
     if scores.shape != shape:
         raise ParameterError(
-            f"model {printable(name_of(model))!r} must give scores of shape {shape}, "
-            f"got {scores.shape}",
+            f"model {_name_of(model)!r} must give scores of shape {shape}, got {scores.shape}",
             hint="`score` gives one number per pair, `score_all` one row per query with one "
             "number per item.",
         )
 
 
-def _refuse_nan(model: Scorer, queries: Codes, nan: npt.NDArray[np.int64]) -> None:
-    if nan[0] >= 0:
+def _refuse_nan(model: Scorer, queries: Codes, row: int, item: int) -> None:
+    if row >= 0:
         raise DivergedError(
-            f"model {printable(name_of(model))!r} gives a score that is not a number (NaN) to "
-            f"item code {nan[1]} for query code {queries[nan[0]]}",
+            f"model {_name_of(model)!r} gives a score that is not a number (NaN) to item code "
+            f"{item} for query code {queries[row]}",
             hint="A score must be a number for every pair; 0 or -inf where a model knows nothing.",
         )
-
-
-RanksByModel = Mapping[str, Sequence[LabelRanks]]
-"""The ranks of each training of each model."""

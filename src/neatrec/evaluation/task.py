@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from neatrec.data.baskets import Baskets
 from neatrec.data.splits import refuse_overlap
@@ -15,19 +14,23 @@ from neatrec.evaluation.candidates import (
     Candidates,
     CandidateSet,
     CatalogCandidates,
+    Codes,
     Numbers,
     candidate_set,
     catalogue,
     partners,
 )
-from neatrec.evaluation.cart_completion import CARTS, HiddenItems, answer_hidden, leave_one_out
-from neatrec.evaluation.held_out_lift import QUERIES, HeldOutPairs, best_sellers, held_out_pairs
-from neatrec.evaluation.metrics import KS
+from neatrec.evaluation.label_free import (
+    CARTS,
+    QUERIES,
+    HeldOutPairs,
+    HiddenItems,
+    answer_hidden,
+    best_sellers,
+    leave_one_out,
+)
 from neatrec.evaluation.ranks import LabelQueries, LabelRanks, Scorer, best_of, rank_labels
 from neatrec.labels import Labels
-
-TOP = max(KS)
-"""Number of answers that are kept for each query."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +75,12 @@ def build_task(
     cart completion `carts` test baskets; 0 leaves a measure out.
     """
     refuse_overlap(train, test)
-    _check_origin(labels, train, test)
+    if train.catalog.hash != test.catalog.hash or labels.catalog.hash != test.catalog.hash:
+        raise ParameterError("`train`, `test` and `labels` must be over one catalogue")
+    if labels.basket_hash != test.hash:
+        raise LeakError("the labels must come from the baskets of `test`")
     label_queries = LabelQueries.from_pairs(labels.query, labels.item)
-    best = best_sellers(train, queries) if queries else np.zeros(0, dtype=np.int32)
+    best = best_sellers(train, queries)
     counted = partners(train, np.union1d(label_queries.queries, best))
     return EvaluationTask(
         labels=labels,
@@ -83,26 +89,12 @@ def build_task(
         catalogue=catalogue(train, label_queries.queries),
         purchases=train.item_counts,
         pair_count=counted.values("count", label_queries.query, label_queries.item),
-        held_out=held_out_pairs(test, best) if queries else None,
+        held_out=HeldOutPairs.of(test, best) if queries else None,
         held_out_candidates=candidate_set(counted, best, candidates) if queries else None,
         hidden_items=leave_one_out(train, test, carts=carts, rng=seed) if carts else None,
         train_hash=train.hash,
         test_hash=test.hash,
     )
-
-
-def _check_origin(labels: Labels, train: Baskets, test: Baskets) -> None:
-    if train.catalog.hash != test.catalog.hash or labels.catalog.hash != test.catalog.hash:
-        raise ParameterError("`train`, `test` and `labels` must be over one catalogue")
-    if labels.basket_hash == train.hash:
-        raise LeakError(
-            "the labels come from the training baskets", hint="Make them from the test baskets."
-        )
-    if labels.basket_hash != test.hash:
-        raise ParameterError(
-            "the labels come from other baskets than `test`",
-            hint="Make them from the test baskets.",
-        )
 
 
 @dataclass(frozen=True)
@@ -111,29 +103,25 @@ class ModelRanks:
 
     label_ranks: Mapping[str, LabelRanks]
     """By name of the candidate set."""
-    held_out: npt.NDArray[np.int32] | None = None
+    held_out: Codes | None = None
     """Answers to the queries of the held-out lift, shape (queries, TOP)."""
-    cart_answers: npt.NDArray[np.int32] | None = None
+    cart_answers: Codes | None = None
     """Answers to the carts, shape (carts, TOP)."""
 
 
 def evaluate_model(model: Scorer, task: EvaluationTask, *, label_free: bool = True) -> ModelRanks:
     """Rank the labels by `model`; the label-free measures need one training of a model only.
 
-    A model without `rank` completes no carts.
+    A model without `rank_carts` completes no carts.
     """
     label_ranks = {
-        candidates.name: rank_labels(model, candidates, task.label_queries, top=TOP)
+        candidates.name: rank_labels(model, candidates, task.label_queries)
         for candidates in task.candidate_sets
     }
-    ranks = ModelRanks(label_ranks)
-    return add_label_free(model, task, ranks) if label_free else ranks
-
-
-def add_label_free(model: Scorer, task: EvaluationTask, ranks: ModelRanks) -> ModelRanks:
-    """Add the answers for the label-free measures to `ranks`."""
+    if not label_free:
+        return ModelRanks(label_ranks)
     candidates, hidden = task.held_out_candidates, task.hidden_items
-    best = None if candidates is None else best_of(model, candidates, top=TOP)
-    recommends = callable(getattr(model, "rank", None))
-    answers = answer_hidden(model, hidden, k=TOP) if hidden is not None and recommends else None
-    return ModelRanks(ranks.label_ranks, best, answers)
+    best = None if candidates is None else best_of(model, candidates)
+    ranks_carts = hasattr(model, "rank_carts")
+    answers = answer_hidden(model, hidden) if hidden is not None and ranks_carts else None
+    return ModelRanks(label_ranks, best, answers)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from neatrec._version import __version__
@@ -17,21 +19,15 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.splits import refuse_overlap
 from neatrec.data.table_result import TableResult
 from neatrec.errors import MissingDependencyError, ResourceError, require_whole
-from neatrec.evaluation.cart_completion import CARTS
-from neatrec.evaluation.held_out_lift import QUERIES
-from neatrec.evaluation.summary import EvaluationResult, SummaryOptions, same_ranks, summarize
-from neatrec.evaluation.task import (
-    EvaluationTask,
-    ModelRanks,
-    add_label_free,
-    build_task,
-    evaluate_model,
-)
+from neatrec.evaluation.candidates import Codes
+from neatrec.evaluation.intervals import ROUNDS
+from neatrec.evaluation.label_free import CARTS, QUERIES
+from neatrec.evaluation.summary import Row, same_ranks, summarize
+from neatrec.evaluation.task import EvaluationTask, ModelRanks, build_task, evaluate_model
 from neatrec.labels import LabelOptions, Labels, make_labels
-from neatrec.labels.config import LabelConfig, checked_levels
+from neatrec.labels.config import LEVELS, LabelConfig, checked_levels
 from neatrec.labels.make import smaller_baskets
 from neatrec.leaderboard.model_specs import Models, ModelSpec, model_specs
-from neatrec.leaderboard.table import results_table
 from neatrec.models import Run
 from neatrec.models.parallel import thread_limit
 from neatrec.text import plural, printable
@@ -39,12 +35,11 @@ from neatrec.training.measure import measured
 
 log = logging.getLogger(__name__)
 
-LEVELS = (0.05, 0.01, 0.001)
 FORMAT = 1
 
 
 @dataclass(frozen=True)
-class LeaderboardOptions(SummaryOptions):
+class LeaderboardOptions:
     """Options of the labels, the trainings and the results."""
 
     protocol: str = "calibrated"
@@ -55,7 +50,11 @@ class LeaderboardOptions(SummaryOptions):
     candidates: int = 200
     """Size of the candidate set: the items bought most often with the query."""
     seeds: int = 1
-    """Trainings of each model; `seed` is that of the first one and of label-free intervals."""
+    """Number of trainings of each model."""
+    seed: int = 0
+    """Seed of the first training, and of the resampling of the label-free measures."""
+    rounds: int = ROUNDS
+    """Number of resamplings of the label-free measures."""
     queries: int = QUERIES
     """Number of best sellers for the held-out lift; 0: no held-out lift."""
     carts: int = CARTS
@@ -69,54 +68,22 @@ class LeaderboardOptions(SummaryOptions):
     """Number of threads; None: all cores."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         object.__setattr__(self, "levels", checked_levels(self.levels))
         object.__setattr__(self, "strata", parse_strata(self.strata))
-        minimum = {
-            "min_basket": 2,
-            "candidates": 1,
-            "seeds": 1,
-            "seed": 0,
-            "queries": 0,
-            "carts": 0,
-            "rounds": 100,
-        }
+        minimum = {"min_basket": 2, "candidates": 1, "seeds": 1, "seed": 0, "rounds": 100}
+        minimum |= {"queries": 0, "carts": 0}
         for name, least in minimum.items():
             require_whole(name, getattr(self, name), least)
 
-    @property
-    def task_options(self) -> dict[str, int]:
-        """What decides the task in addition to baskets and labels."""
-        return {
-            "candidates": self.candidates,
-            "queries": self.queries,
-            "carts": self.carts,
-            "seed": self.seed,
-        }
-
     def to_json(self) -> dict[str, Any]:
         """All options except device and threads."""
-        record = {
-            name: value for name, value in asdict(self).items() if name not in ("device", "threads")
-        }
+        record = asdict(self)
+        del record["device"], record["threads"]
         strata = None if self.strata is None else list(self.strata)
-        return {**record, "levels": list(self.levels), "ks": list(self.ks), "strata": strata}
+        return {**record, "levels": list(self.levels), "strata": strata}
 
 
 DEFAULT_OPTIONS = LeaderboardOptions()
-
-
-@dataclass(frozen=True)
-class TrainingResult:
-    """The ranks of one training of one model with one seed, and its cost."""
-
-    ranks: ModelRanks
-    train_seconds: float
-    peak_mb: float | None
-    rank_seconds: float
-    """Seconds for the ranks of the labels."""
-    label_free_seconds: float
-    """Seconds for the measures that need no labels."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -125,65 +92,55 @@ class Leaderboard(TableResult):
 
     options: LeaderboardOptions
     split: Mapping[str, Any]
-    model_specs: tuple[ModelSpec, ...]
+    task: EvaluationTask
+    table: pa.Table
+    """One row per level, candidate set and model, best first."""
+    tests: Sequence[Row]
+    """The difference of each pair of models by level, candidate set and metric."""
+    slices: Sequence[Row]
+    """HR@10 of each model on parts of the labels of the first level and candidate set."""
+    best: Mapping[str, Codes]
+    """The best candidates of each query of the labels, by model, in the candidate set."""
     skipped: Mapping[str, str]
     """Reason by name of a skipped model."""
-    task: EvaluationTask
-    trainings: Mapping[str, Sequence[TrainingResult]]
-    evaluation: EvaluationResult
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    seconds: Mapping[str, float]
     """Seconds of each step."""
     advice: str = ""
     """A sentence that suggests how to get more labels, where there are few."""
 
     def to_arrow(self) -> pa.Table:
-        """One row per level, candidate set and model, best first.
+        """One row per level, candidate set and model, best first."""
+        return self.table
 
-        Console and JSON are views of this table.
-        """
-        about = {}
-        for spec in self.model_specs:
-            seconds, peak_mb = self.cost(spec.name)
-            about[spec.name] = {"kind": spec.kind, "train_seconds": seconds, "peak_mb": peak_mb}
-        return results_table(self.evaluation, about)
+    def first_rows(self) -> list[Row]:
+        """The rows of the first level and candidate set."""
+        return list(self.table.slice(0, len(self.best)).to_pylist())
 
     def to_json(self) -> dict[str, Any]:
         """The rows of the table, with options, split and hashes."""
-        labels = self.task.labels
+        task, labels = self.task, self.task.labels
         return {
             "format": FORMAT,
             "version": __version__,
             "split": dict(self.split),
             "protocol": labels.protocol,
             "level_kind": labels.level_kind,
-            "results": self.to_arrow().to_pylist(),
+            "results": self.table.to_pylist(),
             "skipped": dict(self.skipped),
             "advice": self.advice,
             "seconds": dict(self.seconds),
-            "hashes": {
-                "train": self.task.train_hash,
-                "test": self.task.test_hash,
-                "labels": labels.hash,
-            },
+            "hashes": {"train": task.train_hash, "test": task.test_hash, "labels": labels.hash},
             "options": self.options.to_json(),
         }
-
-    def cost(self, model: str) -> tuple[float, float | None]:
-        """Mean seconds of the trainings of a model, and their largest memory in MB where known."""
-        runs = self.trainings[model]
-        peaks = [run.peak_mb for run in runs if run.peak_mb is not None]
-        return sum(run.train_seconds for run in runs) / len(runs), max(peaks, default=None)
 
     def _caption(self) -> str:
         return f"Leaderboard, protocol {self.options.protocol}"
 
     def _head(self) -> tuple[pa.Table, int]:
         """The first result, with the measures of lists of ten."""
-        rows = self.to_arrow()
-        k = 10 if 10 in self.options.ks else self.options.ks[-1]
-        shown = ["model", f"hr@{k}", f"hr@{k}_low", f"hr@{k}_high", f"ndcg@{k}", "train_seconds"]
-        first = rows.slice(0, len(self.model_specs))
-        return first.select([*shown, "level", "candidates", "labels"]), first.num_rows
+        shown = ["model", "hr@10", "hr@10_low", "hr@10_high", "ndcg@10", "train_seconds"]
+        rows = self.table.slice(0, len(self.best))
+        return rows.select([*shown, "level", "candidates", "labels"]), rows.num_rows
 
 
 def run_leaderboard(
@@ -194,7 +151,6 @@ def run_leaderboard(
     *,
     labels: Labels | None = None,
     split: Mapping[str, Any] | None = None,
-    progress: Callable[[str], None] | None = None,
 ) -> Leaderboard:
     """Train every model on `train` and evaluate it on `test`, which must not share a basket.
 
@@ -211,8 +167,6 @@ def run_leaderboard(
         Labels that come from `test`; None: made by the options.
     split
         Name and options of the split, for the record.
-    progress
-        Called with a line per step.
 
     Examples
     --------
@@ -223,108 +177,111 @@ def run_leaderboard(
     >>> board.to_arrow()["model"].to_pylist()[0]
     'llr'
     """
-    if labels is not None:
-        shortest = labels.options["min_basket"]
-        options = replace(
-            options, protocol=labels.protocol, levels=tuple(labels.levels), min_basket=shortest
-        )
-    report = progress or log.info
     refuse_overlap(train, test)
-    task, advice, seconds = _prepare(train, test, labels, options, report)
-    if options.strata is None:
-        strata = () if options.protocol == "paper" else usable_strata(train, None)
-        options = replace(options, strata=strata)
+    clock = [time.perf_counter()]
+    if labels is None:
+        labels = _make_labels(test, options)
+    advice = smaller_baskets(
+        test, len(labels), LabelConfig.of(labels), Engine(threads=options.threads)
+    )
+    options = _of_labels(options, labels, train)
+    made = f"{plural(len(labels), 'label')} from {plural(len(test), 'test basket')}"
+    log.info("%s (%s protocol)", made, options.protocol)
+    sizes = {name: getattr(options, name) for name in ("candidates", "queries", "carts", "seed")}
+    task = build_task(train, test, labels, **sizes)
+    clock.append(time.perf_counter())
     specs, skipped = model_specs(models, train, options.strata or ())
+    ranks: dict[str, list[ModelRanks]] = {}
+    costs: dict[str, Row] = {}
     with thread_limit(options.threads):
-        trainings: dict[str, list[TrainingResult]] = {}
         for number, spec in enumerate(specs, start=1):
             try:
-                trainings[spec.name] = _trainings(spec, train, task, options, report)
+                ranks[spec.name], costs[spec.name] = _train(spec, train, task, options)
             except (MissingDependencyError, ResourceError) as error:
                 if models is not None:
                     raise
                 skipped[spec.name] = error.message
             steps = {"done": number, "total": len(specs)}
             log.info("model %d of %d done", number, len(specs), extra=steps)
-        ranks = {name: [training.ranks for training in runs] for name, runs in trainings.items()}
-        summary = measured(lambda: summarize(task, ranks, options))
-    specs = tuple(spec for spec in specs if spec.name in trainings)
-    done = [training for runs in trainings.values() for training in runs]
-    seconds |= {
-        "training": sum(training.train_seconds for training in done),
-        "ranking": sum(training.rank_seconds for training in done),
-        "label-free measures": sum(training.label_free_seconds for training in done),
-        "summary": summary.seconds,
-    }
-    return Leaderboard(
-        options, split or {}, specs, skipped, task, trainings, summary.result, seconds, advice
-    )
-
-
-def _prepare(
-    train: Baskets,
-    test: Baskets,
-    labels: Labels | None,
-    options: LeaderboardOptions,
-    report: Callable[[str], None],
-) -> tuple[EvaluationTask, str, dict[str, float]]:
-    """The task, advice on how to get more labels, and the seconds of labels and task."""
-    start, engine = time.perf_counter(), Engine(threads=options.threads)
-    if labels is None:
-        strata = options.strata if options.protocol == "calibrated" else None
-        how = LabelOptions(
-            options.protocol, options.levels, strata=strata, min_basket=options.min_basket
+        clock.append(time.perf_counter())
+        statistics = [spec.name for spec in specs if spec.kind == "statistic"]
+        results = summarize(
+            task, ranks, statistics=statistics, rounds=options.rounds, seed=options.seed
         )
-        labels = make_labels(test, how, engine=engine)
-    advice = smaller_baskets(test, len(labels), LabelConfig.of(labels), engine)
-    labelled = time.perf_counter()
-    report(
-        f"{plural(len(labels), 'label')} from {plural(len(test), 'test basket')} "
-        f"({options.protocol} protocol)"
+    clock.append(time.perf_counter())
+    steps_taken = ("labels and candidates", "training and ranking", "summary")
+    first = task.candidate_set.name
+    return Leaderboard(
+        options=options,
+        split=split or {},
+        task=task,
+        table=_table([row | costs[row["model"]] for row in results.models]),
+        tests=results.tests,
+        slices=results.slices,
+        best={name: runs[0].label_ranks[first].best for name, runs in ranks.items()},
+        skipped=skipped,
+        seconds=dict(zip(steps_taken, np.diff(clock).tolist(), strict=True)),
+        advice=advice,
     )
-    task = build_task(train, test, labels, **options.task_options)
-    return task, advice, {"labels": labelled - start, "task": time.perf_counter() - labelled}
 
 
-def _trainings(
-    spec: ModelSpec,
-    train: Baskets,
-    task: EvaluationTask,
-    options: LeaderboardOptions,
-    report: Callable[[str], None],
-) -> list[TrainingResult]:
-    """One training per seed; two are enough where the second gives the same ranks."""
-    done: list[TrainingResult] = []
-    device = _device_of(spec, options.device, report)
+def _make_labels(test: Baskets, options: LeaderboardOptions) -> Labels:
+    strata = options.strata if options.protocol == "calibrated" else None
+    label_options = LabelOptions(
+        options.protocol, options.levels, strata=strata, min_basket=options.min_basket
+    )
+    return make_labels(test, label_options, engine=Engine(threads=options.threads))
+
+
+def _of_labels(options: LeaderboardOptions, labels: Labels, train: Baskets) -> LeaderboardOptions:
+    """The options with those of the labels, and with the strata of the models."""
+    strata = options.strata
+    if strata is None:
+        strata = () if labels.protocol == "paper" else usable_strata(train, None)
+    return replace(
+        options,
+        protocol=labels.protocol,
+        levels=tuple(labels.levels),
+        min_basket=labels.options["min_basket"],
+        strata=strata,
+    )
+
+
+def _train(
+    spec: ModelSpec, train: Baskets, task: EvaluationTask, options: LeaderboardOptions
+) -> tuple[list[ModelRanks], Row]:
+    """The ranks of one training per seed, and their cost.
+
+    Two trainings are enough where the second gives the same ranks.
+    """
+    device = options.device
+    if device not in ("auto", *spec.devices):
+        log.info("%s does not learn on device %s: auto", printable(spec.name), device)
+        device = "auto"
+    ranks: list[ModelRanks] = []
+    fits = []
     for number in range(options.seeds):
-        report(f"{printable(spec.name)}: seed {options.seed + number}")
+        log.info("%s: seed %d", printable(spec.name), options.seed + number)
         run = Run(rng=options.seed + number, device=device, threads=options.threads)
-        done.append(_training(spec, train, task, run, label_free=number == 0))
-        if number == 1 and _same_ranks(done[0], done[1]):
+        model = spec.make()
+        fits.append(measured(partial(model.fit, train, run)))
+        ranks.append(evaluate_model(model, task, label_free=number == 0))
+        if number == 1 and _same_ranks(*ranks):
             break
-    return done
+    seconds = sum(fit.seconds for fit in fits) / len(fits)
+    peak_mb = max(fit.peak_mb for fit in fits)
+    return ranks, {"kind": spec.kind, "train_seconds": seconds, "peak_mb": peak_mb}
 
 
-def _device_of(spec: ModelSpec, device: str, report: Callable[[str], None]) -> str:
-    """The device of the options, or `auto` for a model that cannot be trained there."""
-    if device in ("auto", *spec.devices):
-        return device
-    report(f"{printable(spec.name)} does not learn on device {device}: auto")
-    return "auto"
+def _same_ranks(one: ModelRanks, other: ModelRanks) -> bool:
+    return all(
+        same_ranks(one.label_ranks[name], other.label_ranks[name]) for name in one.label_ranks
+    )
 
 
-def _training(
-    spec: ModelSpec, train: Baskets, task: EvaluationTask, run: Run, *, label_free: bool
-) -> TrainingResult:
-    model = spec.make()
-    fitted = measured(lambda: model.fit(train, run))
-    ranked = measured(lambda: evaluate_model(model, task, label_free=False))
-    if not label_free:
-        return TrainingResult(ranked.result, fitted.seconds, fitted.peak_mb, ranked.seconds, 0.0)
-    free = measured(lambda: add_label_free(model, task, ranked.result))
-    return TrainingResult(free.result, fitted.seconds, fitted.peak_mb, ranked.seconds, free.seconds)
-
-
-def _same_ranks(one: TrainingResult, other: TrainingResult) -> bool:
-    both = one.ranks.label_ranks, other.ranks.label_ranks
-    return all(same_ranks(both[0][name], both[1][name]) for name in both[0])
+def _table(rows: Sequence[Row]) -> pa.Table:
+    """The rows as a table; NaN is null."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pa.table(
+        {name: pa.array([row.get(name) for row in rows], from_pandas=True) for name in names}
+    )

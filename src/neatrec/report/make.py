@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,6 @@ def make_report(
     *,
     split: str = "half",
     split_options: Mapping[str, Any] | None = None,
-    progress: Callable[[str], None] | None = None,
 ) -> Leaderboard:
     """Find pairs, compare models on baskets that none of them was trained on, write the report.
 
@@ -51,23 +50,20 @@ def make_report(
         Folder of the report; an earlier report there is replaced.
     models
         Models to compare; None: all.
-    options, progress
+    options
         Those of `run_leaderboard`.
     split, split_options
         Those of `split_baskets`.
     """
     require_extra("report", "a report")
     refuse_foreign(Path(out))
-    report = progress or log.info
-    report("finding the pairs with evidence")
+    log.info("finding the pairs with evidence")
     found = find_pairs(baskets, options.strata, threads=options.threads)
     parts = split_baskets(baskets, split, **(split_options or {}))
     method = {"method": parts.method, **parts.options}
-    result = run_leaderboard(
-        parts.train, parts.test, models, options, split=method, progress=progress
-    )
+    result = run_leaderboard(parts.train, parts.test, models, options, split=method)
     write_report(result, found, out, source=baskets.source)
-    report(f"wrote {printable(out)}")
+    log.info("wrote %s", printable(out))
     return result
 
 

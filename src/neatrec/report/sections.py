@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from neatrec._version import __version__
-from neatrec.evaluation.summary import LIST_LENGTH, LevelResult, PairedTest
+from neatrec.evaluation.metrics import KS
+from neatrec.evaluation.summary import LIST_LENGTH, MAIN, TESTED, find_test
 from neatrec.leaderboard.run import Leaderboard
 from neatrec.report.figures import Dot, DotPlot
 from neatrec.report.page import (
@@ -60,89 +61,89 @@ ABOUT_CARTS = (
 
 def model_sections(result: Leaderboard) -> tuple[Section, ...]:
     """Everything about the models, best first within every table."""
-    rows = result.to_arrow().to_pylist()
+    levels: dict[tuple[float, str], list[Row]] = {}
+    for row in result.to_arrow().to_pylist():
+        levels.setdefault((row["level"], row["candidates"]), []).append(row)
+    first, *others = levels.values()
     sections = (
-        Section("models", "Which model is better, and how certain", comparison(result, rows)),
-        Section("list-length", "Metric by list length", tuple(length_tables(result, rows))),
-        Section("slices", "Where each model is good", tuple(slice_tables(result, rows))),
-        Section("label-free", "Measures that need no labels", tuple(label_free(result, rows))),
-        Section("examples", "What the models recommend", examples(result, rows)),
+        Section(
+            "models", "Which model is better, and how certain", comparison(result, first, others)
+        ),
+        Section(
+            "list-length", "Metric by list length", tuple(length_tables(result, levels.values()))
+        ),
+        Section("slices", "Where each model is good", tuple(slice_tables(result, first))),
+        Section("label-free", "Measures that need no labels", tuple(label_free(first))),
+        Section("examples", "What the models recommend", examples(result, first)),
         Section("run", "How this was made", (run_facts(result),)),
     )
     return tuple(section for section in sections if section.blocks)
 
 
-def main_metric(level: LevelResult) -> str:
-    """The metric that models are sorted by: HR@10, or that of the longest list up to 10."""
-    longest = max((k for k in level.ceiling if k <= LIST_LENGTH), default=max(level.ceiling))
-    return f"hr@{longest}"
-
-
-def rows_of(rows: Sequence[Row], level: LevelResult) -> list[Row]:
-    """The results at a level on a candidate set, best first."""
-    wanted = level.level, level.candidates
-    return [row for row in rows if (row["level"], row["candidates"]) == wanted]
-
-
-def describe(result: Leaderboard, level: LevelResult) -> str:
+def describe(result: Leaderboard, rows: Sequence[Row]) -> str:
     """Labels and candidates as text."""
-    labels = result.task.labels
+    labels, level, candidates = result.task.labels, rows[0]["level"], rows[0]["candidates"]
     kind = "p =" if labels.level_kind == "p" else "a false-discovery rate of"
     among = "the whole catalogue"
-    if level.candidates.startswith("top"):
-        among = f"the {level.candidates.removeprefix('top')} items bought most with the query"
-    return f"{labels.protocol} labels at {kind} {level.level:g}, candidates: {among}"
+    if candidates.startswith("top"):
+        among = f"the {candidates.removeprefix('top')} items bought most with the query"
+    return f"{labels.protocol} labels at {kind} {level:g}, candidates: {among}"
 
 
-def name_of(kind: str, level: LevelResult) -> str:
+def name_of(kind: str, rows: Sequence[Row]) -> str:
     """The name of a table."""
-    return f"{kind}-{level.level:g}-{level.candidates}"
+    return f"{kind}-{rows[0]['level']:g}-{rows[0]['candidates']}"
 
 
-def comparison(result: Leaderboard, rows: Sequence[Row]) -> tuple[Block, ...]:
+def comparison(
+    result: Leaderboard, first: Sequence[Row], others: Sequence[Sequence[Row]]
+) -> tuple[Block, ...]:
     """Which model is better: in words, drawn, and by table for every level and candidate set."""
-    first, *others = result.evaluation.results
-    best = rows_of(rows, first)
-    covered = sorted({row["intervals_cover"] for row in best})
-    blocks: list[Block] = [*map(Paragraph, conclusion(first, best)), Paragraph(ABOUT_LABELS)]
+    tests = first_tests(result, first)
+    blocks: list[Block] = [*map(Paragraph, conclusion(first, tests)), Paragraph(ABOUT_LABELS)]
     blocks += [Paragraph(ABOUT_COLUMNS, "note")]
+    covered = sorted({row["intervals_cover"] for row in first})
     blocks += [Paragraph(f"The intervals cover {each}.", "note") for each in covered]
-    if first.summary.labels:
-        blocks.append(dot_plot(result, first, best))
-    blocks += [comparison_table(result, first, best), tests_table(first)]
-    blocks += [comparison_table(result, level, rows_of(rows, level)) for level in others]
-    return tuple(blocks)
+    if first[0]["labels"]:
+        blocks.append(dot_plot(result, first))
+    blocks += [comparison_table(result, first), tests_table(first, tests)]
+    return *blocks, *(comparison_table(result, rows) for rows in others)
 
 
-def dot_plot(result: Leaderboard, level: LevelResult, rows: Sequence[Row]) -> DotPlot:
+def first_tests(result: Leaderboard, rows: Sequence[Row]) -> list[Row]:
+    """The tests of the models in these rows."""
+    level = rows[0]["level"], rows[0]["candidates"]
+    return [test for test in result.tests if (test["level"], test["candidates"]) == level]
+
+
+def dot_plot(result: Leaderboard, rows: Sequence[Row]) -> DotPlot:
     """The main metric with its intervals."""
-    metric = main_metric(level)
-    keys = "model", "kind", metric, f"{metric}_low", f"{metric}_high"
-    caption = f"{metric.upper()} with 95 % intervals: {describe(result, level)}."
+    keys = "model", "kind", MAIN, f"{MAIN}_low", f"{MAIN}_high"
+    caption = f"{MAIN.upper()} with 95 % intervals: {describe(result, rows)}."
     dots = tuple(Dot(*(row[key] for key in keys)) for row in rows)
-    return DotPlot("models", metric.upper(), caption, dots)
+    return DotPlot("models", MAIN.upper(), caption, dots)
 
 
-def comparison_table(result: Leaderboard, level: LevelResult, rows: Sequence[Row]) -> ReportTable:
+def comparison_table(result: Leaderboard, rows: Sequence[Row]) -> ReportTable:
     """One row per model: the main metrics, coverage, popularity, the time of a training."""
-    metric = main_metric(level)
-    measured = metric, metric.replace("hr@", "ndcg@"), "mrr"
+    measured, by_query = (*TESTED, "mrr"), f"{MAIN}_by_query"
     columns = (
         text("model"),
         text("kind"),
         *(interval(name, name.upper()) for name in measured),
-        number(f"{metric}_by_query", f"{metric.upper()} by query", 3),
+        number(by_query, f"{MAIN.upper()} by query", 3),
         share("coverage"),
         number("popularity"),
         TableColumn("train_seconds", "Training", "seconds"),
     )
-    counts = f"{level.summary.labels:,} labels of {level.summary.queries:,} queries"
-    caption = f"{counts}: {describe(result, level)}"
-    compared = *measured, f"{metric}_by_query"
-    return ReportTable(name_of("models", level), caption, columns, rows, compared=compared)
+    counts = f"{rows[0]['labels']:,} labels of {rows[0]['queries']:,} queries"
+    caption = f"{counts}: {describe(result, rows)}"
+    return ReportTable(
+        name_of("models", rows), caption, columns, rows, compared=(*measured, by_query)
+    )
 
 
-def tests_table(level: LevelResult) -> ReportTable:
+def tests_table(rows: Sequence[Row], tests: Sequence[Row]) -> ReportTable:
     """All pairs of models, tested label by label."""
     columns = (
         text("better"),
@@ -152,112 +153,90 @@ def tests_table(level: LevelResult) -> ReportTable:
         TableColumn("p", "p", "p"),
         TableColumn("p_holm", "p, Holm", "p"),
     )
-    tests = sorted(level.summary.tests, key=lambda t: (t.metric, -t.difference, t.better, t.worse))
-    rows = [
-        {
-            **vars(test),
-            "metric": test.metric.upper(),
-            "difference_low": test.low,
-            "difference_high": test.high,
-        }
-        for test in tests
-    ]
+    ordered = sorted(tests, key=lambda t: (t["metric"], -t["difference"], t["better"], t["worse"]))
+    shown = [{**test, "metric": test["metric"].upper()} for test in ordered]
     caption = "All pairs of models, paired label by label"
     note = "Difference of the means with its 95 % interval; Holm's p covers all pairs on a metric."
-    return ReportTable(name_of("tests", level), caption, columns, rows, note)
+    return ReportTable(name_of("tests", rows), caption, columns, shown, note)
 
 
-def conclusion(level: LevelResult, rows: Sequence[Row]) -> list[str]:
+def conclusion(rows: Sequence[Row], tests: Sequence[Row]) -> list[str]:
     """The best model and those it ties with, then the next one."""
-    if not rows or not level.summary.labels:
+    first, *others = rows
+    if not first["labels"]:
         return [NO_LABELS]
-    metric, (first, *others) = main_metric(level), rows
-    name, k = first["model"], int(metric.removeprefix("hr@"))
-    tests = {row["model"]: _test_of(level, name, row["model"]) for row in others}
-    ties = [other for other, test in tests.items() if test is not None and not test.low > 0]
+    name = first["model"]
+    compared = {row["model"]: find_test(tests, name, row["model"]) for row in others}
+    ties = [other for other, test in compared.items() if test and not test["difference_low"] > 0]
     verdict = f"ties with {', '.join(ties)}" if ties else "ranks best"
     sentences = [
-        f"{name} {verdict}: {_percent(first, metric)} of {level.summary.labels:,} held-out labels "
-        f"are among its first {k} answers; the best possible is "
-        f"{format_share(level.ceiling[k])}."
+        f"{name} {verdict}: {_percent(first)} of {first['labels']:,} held-out labels are among its "
+        f"first {LIST_LENGTH} answers; the best possible is "
+        f"{format_share(first[f'best_possible_{MAIN}'])}."
     ]
     for row in others[:1]:
-        following = f"Next is {row['model']} with {_percent(row, metric)}."
-        sentences.append(f"{following} {_compared(tests[row['model']])}".rstrip())
+        following = f"Next is {row['model']} with {_percent(row)}."
+        sentences.append(f"{following} {_compared(compared[row['model']])}".rstrip())
     return sentences
 
 
-def _percent(row: Row, metric: str) -> str:
+def _percent(row: Row) -> str:
     mean, low, high = (
-        format_number(100 * row[key], 1) for key in (metric, f"{metric}_low", f"{metric}_high")
+        format_number(100 * row[key], 1) for key in (MAIN, f"{MAIN}_low", f"{MAIN}_high")
     )
     return f"{mean} % (95 % interval {low} to {high} %)"
 
 
-def _compared(test: PairedTest | None) -> str:
+def _compared(test: Row | None) -> str:
     if test is None:
         return ""
     points, low, high = (
-        format_number(100 * value, 1) for value in (test.difference, test.low, test.high)
+        format_number(100 * test[key], 1)
+        for key in ("difference", "difference_low", "difference_high")
     )
     spread = f"{points} points, paired 95 % interval {low} to {high}"
-    if not test.low > 0:
+    if not test["difference_low"] > 0:
         return f"The difference is {spread}."
-    return f"{test.better} is better than {test.worse} by {spread}."
+    return f"{test['better']} is better than {test['worse']} by {spread}."
 
 
-def _test_of(level: LevelResult, one: str, other: str) -> PairedTest | None:
-    tests = (test for test in level.summary.tests if test.metric == main_metric(level))
-    return next((test for test in tests if {test.better, test.worse} == {one, other}), None)
-
-
-def length_tables(result: Leaderboard, rows: Sequence[Row]) -> Iterator[ReportTable]:
+def length_tables(result: Leaderboard, levels: Iterable[Sequence[Row]]) -> Iterator[ReportTable]:
     """HR and NDCG at every list length, for the first level on every candidate set."""
-    results = result.evaluation.results
-    for level in results:
-        if level.level != results[0].level:
-            continue
-        names = [f"{metric}@{k}" for k in sorted(level.ceiling) for metric in ("hr", "ndcg")]
-        columns = text("model"), *(number(name, name.upper(), 4) for name in names)
-        ceiling = {f"hr@{k}": value for k, value in level.ceiling.items()}
-        ceiling_note = ", ".join(f"{k.upper()} {format_number(v, 4)}" for k, v in ceiling.items())
-        yield ReportTable(
-            name_of("lengths", level),
-            describe(result, level),
-            columns,
-            rows_of(rows, level),
-            note=f"Best possible: {ceiling_note}.",
-            compared=names,
-        )
+    names = [f"{metric}@{k}" for k in KS for metric in ("hr", "ndcg")]
+    columns = text("model"), *(number(name, name.upper(), 4) for name in names)
+    for rows in levels:
+        if rows[0]["level"] == result.options.levels[0]:
+            best = ((f"HR@{k}", rows[0][f"best_possible_hr@{k}"]) for k in KS)
+            note = ", ".join(f"{name} {format_number(value, 4)}" for name, value in best)
+            yield ReportTable(
+                name_of("lengths", rows),
+                describe(result, rows),
+                columns,
+                rows,
+                note=f"Best possible: {note}.",
+                compared=names,
+            )
 
 
-def slice_tables(result: Leaderboard, rows: Sequence[Row]) -> Iterator[ReportTable]:
+def slice_tables(result: Leaderboard, first: Sequence[Row]) -> Iterator[ReportTable]:
     """HR@10 on parts of the labels of the first result, one table per way of slicing."""
-    first = result.evaluation.results[0]
-    slices = result.evaluation.slices.get(first.candidates, ())
-    metric = f"hr@{LIST_LENGTH}"
-    columns = [interval(row["model"], row["model"]) for row in rows_of(rows, first)]
-    for by in dict.fromkeys(part.by for part in slices):
-        parts: list[dict[str, Any]] = []
-        for part in slices:
-            if part.by != by:
-                continue
-            cells = {"part": part.name, **vars(part.summary)}
-            for model in part.summary.models:
-                keys = model.name, f"{model.name}_low", f"{model.name}_high"
-                cells |= dict(zip(keys, model.interval(metric), strict=True))
-            parts.append(cells)
+    columns = [interval(row["model"], row["model"]) for row in first]
+    tables: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in result.slices:
+        cells = tables.setdefault(row["by"], {}).setdefault(row["part"], dict(row))
+        for end in ("", "_low", "_high"):
+            cells[row["model"] + end] = row[MAIN + end]
+    for by, parts in tables.items():
         about = text("part", by.capitalize()), number("labels"), number("queries")
-        name, caption = f"slices-{by.replace(' ', '-')}", f"{metric.upper()} by {by}"
-        yield ReportTable(name, caption, (*about, *columns), parts)
+        name, caption = f"slices-{by.replace(' ', '-')}", f"{MAIN.upper()} by {by}"
+        yield ReportTable(name, caption, (*about, *columns), list(parts.values()))
 
 
-def label_free(result: Leaderboard, rows: Sequence[Row]) -> Iterator[Block]:
+def label_free(first: Sequence[Row]) -> Iterator[Block]:
     """Held-out lift and cart completion, where they were measured."""
-    evaluation = result.evaluation
-    if evaluation.held_out:
-        ks = sorted(next(iter(evaluation.held_out.values())).lift)
-        lifts = [interval(f"held_out_lift@{k}", f"Lift@{k}", 2) for k in ks]
+    lift, hits, last = "held_out_lift", "cart_hr", KS[-1]
+    if any(row.get(f"{lift}@{last}") is not None for row in first):
+        lifts = [interval(f"{lift}@{k}", f"Lift@{k}", 2) for k in KS]
         columns = text("model"), *lifts, share("sales_covered")
         note = (
             "Sales covered: share of the test lines whose item has recommendations. "
@@ -265,21 +244,19 @@ def label_free(result: Leaderboard, rows: Sequence[Row]) -> Iterator[Block]:
         )
         caption = "Lift of recommended pairs in the test baskets"
         yield Paragraph(ABOUT_LIFT)
-        yield _measured("held-out-lift", caption, columns, rows, note)
-    if evaluation.completion:
-        found = next(iter(evaluation.completion.values()))
-        ks = sorted(found.hr)
+        yield _measured("held-out-lift", caption, columns, first, note)
+    carts = next((row["carts"] for row in first if row.get("carts")), 0)
+    if carts:
         columns = (
             text("model"),
-            *(interval(f"cart_hr@{k}", f"HR@{k}") for k in ks),
-            interval(f"cart_ndcg@{ks[-1]}", f"NDCG@{ks[-1]}"),
-            interval(f"cart_lift@{ks[-1]}", f"Lift@{ks[-1]}", 2),
+            *(interval(f"{hits}@{k}", f"HR@{k}") for k in KS),
+            interval(f"cart_ndcg@{last}", f"NDCG@{last}"),
+            interval(f"cart_lift@{last}", f"Lift@{last}", 2),
         )
-        caption = f"Hidden items that are recommended, in {found.carts:,} carts of the test baskets"
+        caption = f"Hidden items that are recommended, in {carts:,} carts of the test baskets"
+        note = "The intervals resample carts."
         yield Paragraph(ABOUT_CARTS)
-        yield _measured(
-            "basket-completion", caption, columns, rows, "The intervals resample carts."
-        )
+        yield _measured("basket-completion", caption, columns, first, note)
 
 
 def _measured(
@@ -295,12 +272,9 @@ def _measured(
 
 def examples(result: Leaderboard, rows: Sequence[Row]) -> tuple[Block, ...]:
     """Some queries from popular to rare, with the first answers of each model."""
-    task, first = result.task, result.evaluation.results[0]
+    task = result.task
     queries, catalog = task.label_queries, task.labels.catalog
-    ranked = {
-        row["model"]: result.trainings[row["model"]][0].ranks.label_ranks[first.candidates].best
-        for row in rows_of(rows, first)
-    }
+    ranked = {row["model"]: result.best[row["model"]] for row in rows}
     sizes = np.diff(queries.offsets)
     several = np.flatnonzero(sizes >= 2)
     places = several if len(several) >= EXAMPLE_QUERIES else np.arange(len(sizes))
