@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from neatrec.errors import NeatrecError
-from neatrec.leaderboard.run import LeaderboardOptions, run_leaderboard
+from neatrec.leaderboard import LeaderboardOptions, run_leaderboard
 from neatrec.models import MODEL_NAMES
 from neatrec.models.registry import model_class
 from reproduction import models

@@ -13,7 +13,7 @@ from scipy.stats import norm
 from neatrec.data.baskets import Baskets
 from neatrec.evaluation.metrics import hit_rate, ndcg
 from neatrec.evaluation.ranks import rank_labels
-from neatrec.leaderboard.run import Leaderboard
+from neatrec.leaderboard import Leaderboard
 from neatrec.models import Run, make_model
 from reproduction.data import PaperData
 from reproduction.tables import EXACT, NO_PRIOR, WALMART, Table, compared, paper_numbers

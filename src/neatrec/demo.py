@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from neatrec.leaderboard.run import Leaderboard, LeaderboardOptions
+from neatrec.leaderboard import Leaderboard, LeaderboardOptions
 from neatrec.models import Run, make_model
 from neatrec.report.make import PAGE, make_report
 from neatrec.serving import Evidence, PairTable, save_indexed

@@ -22,7 +22,7 @@ from neatrec.text import plural, printable
 
 if TYPE_CHECKING:
     from neatrec.io import SourceOptions
-    from neatrec.leaderboard.run import Leaderboard, LeaderboardOptions
+    from neatrec.leaderboard import Leaderboard, LeaderboardOptions
     from neatrec.serving import Answers, PairTable
 
 SHOWN = ("item", "other", "grade", "strength", "lift", "lift_low", "lift_high", "count", "beyond")
@@ -223,7 +223,7 @@ class Shop:
     ) -> Leaderboard:
         """The model beside simple statistics, trained and evaluated on two parts of the baskets."""
         from neatrec.data.splits import split_baskets
-        from neatrec.leaderboard.run import LeaderboardOptions, run_leaderboard
+        from neatrec.leaderboard import LeaderboardOptions, run_leaderboard
 
         if self.baskets is None:
             raise must_be("shop", "made by `fit`: a bundle holds no baskets", str(self.bundle))

@@ -1,8 +1,6 @@
 """Small shops for the tests of the evaluation: random baskets, and models whose scores are
 given."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from helpers.counting_reference import count_plainly
@@ -78,7 +76,3 @@ def candidates_of(baskets: Baskets, query: int) -> list[int]:
         and v != query
         and (category[v] < 0 or category[v] != category[query])
     ]
-
-
-def scores_of(table: np.ndarray, query: int, items: list[int]) -> Mapping[int, float]:
-    return {item: float(table[query, item]) for item in items}

@@ -37,11 +37,3 @@ def best(scores: Mapping[int, float], top: int) -> list[int]:
     """The best items, equal scores by ascending item, filled up with -1."""
     ordered = sorted(scores, key=lambda item: (-scores[item], item))[:top]
     return ordered + [-1] * (top - len(ordered))
-
-
-def ceiling(
-    labels: Mapping[int, Sequence[int]], candidates: Mapping[int, Sequence[int]], k: int
-) -> float:
-    """labels, candidates: query -> items."""
-    reached = sum(min(len(set(labels[q]) & set(candidates[q])), k) for q in labels)
-    return reached / sum(len(items) for items in labels.values())

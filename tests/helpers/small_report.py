@@ -8,7 +8,7 @@ import numpy as np
 
 from neatrec import LeaderboardOptions, run_leaderboard
 from neatrec.data import Baskets, Catalog, half
-from neatrec.leaderboard.run import Leaderboard
+from neatrec.leaderboard import Leaderboard
 
 INJECTIONS = (
     "<script>alert(1)</script>",

@@ -6,7 +6,7 @@ import pytest
 
 from neatrec import LeaderboardOptions, run_leaderboard
 from neatrec.data import Baskets, half
-from neatrec.leaderboard.run import Leaderboard
+from neatrec.leaderboard import Leaderboard
 from neatrec.models import make_model
 
 pytestmark = pytest.mark.real

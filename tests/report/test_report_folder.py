@@ -14,7 +14,7 @@ from helpers.small_report import INJECTIONS, small_result, write_small_report
 from neatrec.data import Baskets
 from neatrec.errors import ResourceError, SourceError
 from neatrec.report import make
-from neatrec.report.sections import NO_LABELS, conclusion, model_sections, rows_of
+from neatrec.report.sections import NO_LABELS, conclusion, first_tests, model_sections
 from neatrec.report.summary import find_pairs, summary_section
 from neatrec.report.table import ReportTable, TableColumn
 
@@ -122,11 +122,10 @@ def test_best_cells_are_those_that_show_the_highest_value() -> None:
 
 def concluded(low: float, **changes: object) -> tuple[list[str], list[str]]:
     """The names, best first, and the words where every paired interval begins at `low`."""
-    first = small_result().evaluation.results[0]
-    tests = tuple(replace(test, low=low) for test in first.summary.tests)
-    level = replace(first, summary=replace(first.summary, tests=tests, **changes))
-    rows = rows_of(small_result().to_arrow().to_pylist(), level)
-    return [row["model"] for row in rows], conclusion(level, rows)
+    result = small_result()
+    rows = [row | changes for row in result.first_rows()]
+    tests = [{**test, "difference_low": low} for test in first_tests(result, rows)]
+    return [row["model"] for row in rows], conclusion(rows, tests)
 
 
 def test_the_conclusion_names_the_best_model_and_the_difference() -> None:
@@ -157,7 +156,9 @@ def test_baskets_without_a_pair_above_chance_get_a_summary_all_the_same() -> Non
 
 def test_without_label_free_measures_there_is_no_section_for_them() -> None:
     result = small_result()
-    without = replace(result, evaluation=replace(result.evaluation, held_out={}, completion={}))
+    table = result.table
+    names = [name for name in table.column_names if not name.startswith(("held_out", "cart"))]
+    without = replace(result, table=table.select(names))
     ids = [section.id for section in model_sections(result)]
     assert [section.id for section in model_sections(without)] == [
         each for each in ids if each != "label-free"

@@ -24,7 +24,7 @@ from neatrec.errors import must_be_one_of
 from neatrec.text import printable
 
 if TYPE_CHECKING:
-    from neatrec.leaderboard.run import Leaderboard, LeaderboardOptions
+    from neatrec.leaderboard import Leaderboard, LeaderboardOptions
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class ComparisonArguments:
         from neatrec.data.splits import METHODS
         from neatrec.labels import LabelOptions
         from neatrec.labels.config import LEVELS
-        from neatrec.leaderboard.run import LeaderboardOptions
+        from neatrec.leaderboard import LeaderboardOptions
 
         if self.split not in METHODS:
             raise must_be_one_of("split", METHODS, self.split)
@@ -109,7 +109,7 @@ def leaderboard(
 ) -> None:
     """Compare models on held-out baskets, with 95 % intervals and paired tests."""
     from neatrec.data.splits import split_baskets
-    from neatrec.leaderboard.run import run_leaderboard
+    from neatrec.leaderboard import run_leaderboard
 
     out = output_file(out, source.source)
     options, models = comparison.options(), comparison.model_names()

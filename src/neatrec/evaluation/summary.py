@@ -329,7 +329,7 @@ def by_strength(levels: Mapping[float, LabelMask]) -> Iterator[Slice]:
 def by_pair_count(pair_count: Numbers) -> Iterator[Slice]:
     """Slices by the count of the pair in training.
 
-    >>> [part.selected.sum() for part in by_pair_count(np.array([0, 3, 7, 9]))]
+    >>> [int(part.selected.sum()) for part in by_pair_count(np.array([0, 3, 7, 9]))]
     [1, 0, 1, 2]
     """
     code = np.searchsorted(list(SEEN.values()), pair_count, side="right") - 1

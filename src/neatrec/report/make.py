@@ -11,13 +11,9 @@ from neatrec.bundle.folder import replacing
 from neatrec.data.baskets import Baskets
 from neatrec.data.splits import split_baskets
 from neatrec.errors import SourceError, require_extra
+from neatrec.leaderboard import Leaderboard, LeaderboardOptions, run_leaderboard
 from neatrec.leaderboard.model_specs import Models
-from neatrec.leaderboard.run import (
-    DEFAULT_OPTIONS,
-    Leaderboard,
-    LeaderboardOptions,
-    run_leaderboard,
-)
+from neatrec.leaderboard.run import DEFAULT_OPTIONS
 from neatrec.report.page import Page, render
 from neatrec.report.sections import model_sections
 from neatrec.report.summary import FoundPairs, find_pairs, summary_section

@@ -10,7 +10,7 @@ import numpy as np
 from neatrec._version import __version__
 from neatrec.evaluation.metrics import KS
 from neatrec.evaluation.summary import LIST_LENGTH, MAIN, TESTED, find_test
-from neatrec.leaderboard.run import Leaderboard
+from neatrec.leaderboard import Leaderboard
 from neatrec.report.figures import Dot, DotPlot
 from neatrec.report.page import (
     Block,
