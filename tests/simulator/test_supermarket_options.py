@@ -25,7 +25,7 @@ def test_keys_and_values_become_arguments() -> None:
         ("market", "`source` must be `supermarket` or `supermarket:key=value,...`, got 'market'"),
         (
             "supermarket:basket=5",
-            "`supermarket` must be one of baskets, items, households, stores, strength, coarse, seed, got 'basket'. "
+            "`supermarket` must be one of baskets, items, households, stores, strength, seed, got 'basket'. "
             "Did you mean 'baskets'?",
         ),
         ("supermarket:\x1b[31m=5", r"got '\x1b[31m'"),
@@ -47,7 +47,6 @@ def test_keys_and_values_become_arguments() -> None:
         ),
         ("supermarket:items=12", "`items` must be a whole number from 60 to 1,000,000, got 12"),
         ("supermarket:baskets=0", "`baskets` must be a whole number from 1 to 200,000,000, got 0"),
-        ("supermarket:coarse=2", "`coarse` must be 0 or 1, got 2"),
         ("supermarket:seed=-1", "`seed` must be a whole number from 0 to"),
         ("supermarket:stores=1", "`stores` must be a whole number from 2 to 1,000, got 1"),
         (
@@ -58,7 +57,7 @@ def test_keys_and_values_become_arguments() -> None:
 )
 def test_what_cannot_be_meant_is_refused_with_a_sentence(spec: str, message: str) -> None:
     with pytest.raises(ParameterError, match=re.escape(message)):
-        parse_supermarket_spec(spec)
+        supermarket(**parse_supermarket_spec(spec))
 
 
 @pytest.mark.parametrize(

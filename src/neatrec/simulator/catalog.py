@@ -70,13 +70,8 @@ def words() -> dict[str, Any]:
 
 def kind_of(name: str) -> int:
     """The kind of a product; no product is in two traps."""
-    kinds = {
-        "december": DECEMBER_ONLY,
-        "one_store": ONE_STORE_ONLY,
-        "stock_up": LARGE_BASKET,
-        "staples": STAPLE,
-    }
-    return next((kind for role, kind in kinds.items() if name in words()[role]), PLAIN)
+    roles = ("staples", "december", "one_store", "stock_up")
+    return next((kind for kind, role in enumerate(roles, 1) if name in words()[role]), PLAIN)
 
 
 @cache
@@ -117,19 +112,6 @@ def complementary_products() -> tuple[tuple[str, str], ...]:
         first, sign, second = line.partition(" = ") if " = " in line else line.partition(" > ")
         pairs += [(first, second), (second, first)] if sign == " = " else [(first, second)]
     return tuple(pairs)
-
-
-def coarse_departments() -> Codes:
-    """The department of each product if all products that go together share one, (products,)."""
-    products = product_table().products
-    together = {product.name: [product.name] for product in products}
-    for first, second in complementary_products():
-        one, other = together[first], together[second]
-        if one is not other:
-            one += other
-            together.update(dict.fromkeys(other, one))
-    department = {product.name: product.department for product in products}
-    return np.array([department[together[product.name][0]] for product in products], np.int32)
 
 
 def products_by_priority() -> list[int]:
@@ -176,26 +158,19 @@ def _items_per_product(items: int, rng: np.random.Generator) -> npt.NDArray[np.i
     return counts
 
 
-def make_catalog(assortment: Assortment, rng: np.random.Generator, *, coarse: bool) -> Catalog:
-    """The catalogue with readable names, categories, and variants of some items.
-
-    `coarse`: one level of departments, in which each item shares one with its complements.
-    """
+def make_catalog(assortment: Assortment, rng: np.random.Generator) -> Catalog:
+    """The catalogue with readable names, categories, and variants of some items."""
     table = product_table()
     items = len(assortment.product)
     ids = [str(10 ** len(str(items)) + code) for code in range(items)]
     codes, variants = _variants(assortment, ids, rng)
     paths = np.array([(product.department, product.aisle) for product in table.products], np.int32)
-    levels: tuple[str, ...] = ("department", "aisle")
-    names: tuple[tuple[str, ...], ...] = (table.departments, table.aisles)
-    if coarse:
-        paths, levels, names = coarse_departments()[:, None], levels[:1], names[:1]
     return Catalog(
         string_array(ids),
         string_array(_names(assortment, rng)),
-        levels=levels,
+        levels=("department", "aisle"),
         categories=paths[assortment.product],
-        category_names=names,
+        category_names=(table.departments, table.aisles),
         variants=string_array(variants),
         variant_codes=codes,
     )

@@ -8,11 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.simulator.catalog import (
+    STAPLE,
     TRAPS,
     Assortment,
     Codes,
     Floats,
     complementary_products,
+    product_kinds,
     product_table,
 )
 
@@ -47,12 +49,8 @@ class PlantedTruth:
     """Trap of each pair, as a position in `TRAP_NAMES`."""
     noise: Codes
     """Popular items, bought with everything and complements of nothing."""
-    variant_items: Codes
-    """Items into which variants were folded."""
     items: int
     """Number of items in the catalogue."""
-    trap_store: str
-    """The only store that sells the items of the one-store trap."""
 
     def __repr__(self) -> str:
         pairs = f"{len(self.query):,} complements, {len(self.trap_query):,} trap pairs"
@@ -147,16 +145,24 @@ def substitute_pairs(group: Codes) -> Codes:
     return np.concatenate(pairs).astype(np.int32)
 
 
-def trap_pairs(
-    assortment: Assortment, kind: npt.NDArray[np.int8]
-) -> tuple[Codes, Codes, npt.NDArray[np.int8]]:
-    """Query, item and trap of all pairs of one trap in different aisles, both directions."""
+def planted_truth(assortment: Assortment, planted: PlantedPairs, group: Codes) -> PlantedTruth:
+    """The truth about a shop; pairs of a trap are those of its items in different aisles."""
     aisle = np.array([product.aisle for product in product_table().products])[assortment.product]
-    found = []
+    kind, traps = product_kinds()[assortment.product], []
     for number, trap in enumerate(TRAPS):
         members = np.flatnonzero(kind == trap)
         query, item = np.repeat(members, len(members)), np.tile(members, len(members))
         apart = aisle[query] != aisle[item]
-        found.append(np.stack([query[apart], item[apart], np.full(apart.sum(), number)]))
-    query, item, trap_kind = np.concatenate(found, axis=1)
-    return query.astype(np.int32), item.astype(np.int32), trap_kind.astype(np.int8)
+        traps.append(np.stack([query[apart], item[apart], np.full(apart.sum(), number)]))
+    query, item, trap_kind = np.concatenate(traps, axis=1)
+    return PlantedTruth(
+        query=planted.query,
+        item=planted.item,
+        strength=planted.strength,
+        substitutes=substitute_pairs(group),
+        trap_query=query.astype(np.int32),
+        trap_item=item.astype(np.int32),
+        trap_kind=trap_kind.astype(np.int8),
+        noise=np.flatnonzero((kind == STAPLE) & (assortment.number == 0)).astype(np.int32),
+        items=len(kind),
+    )

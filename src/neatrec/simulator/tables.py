@@ -20,7 +20,7 @@ from neatrec.simulator.catalog import (
     product_kinds,
     product_table,
 )
-from neatrec.simulator.kernel import stocking_up
+from neatrec.simulator.kernel import ItemDraws, VisitTables, stocking_up
 from neatrec.simulator.planting import PlantedPairs
 
 TOP_SHARE = 0.0165
@@ -36,8 +36,6 @@ MEAN_TASTE = (0.15 + 0.45 + 0.8 + 1.0) / 4
 DECEMBER_SHARE = 31 / 365
 ARRIVES = 0.8
 """How often a complement that was brought fits into the cart."""
-
-Alias = tuple[npt.NDArray[np.int64], Codes]
 
 
 def popularity_curve(items: int) -> Floats:
@@ -87,12 +85,29 @@ def basket_size_table(largest: int) -> Floats:
     return np.asarray(table / table[-1])
 
 
-def draw_weights(
-    share: Floats,
-    kind: npt.NDArray[np.int8],
-    planted: PlantedPairs,
-    size_table: Floats,
-    trap_store_share: float,
+def item_draws(
+    assortment: Assortment, share: Floats, planted: PlantedPairs, group: Codes, tables: VisitTables
+) -> ItemDraws:
+    """The tables that items are drawn from."""
+    kind = product_kinds()[assortment.product]
+    department = np.array([p.department for p in product_table().products], dtype=np.int32)
+    alias_share, alias_item = alias_table(_draw_weights(share, kind, planted, tables))
+    offsets = np.searchsorted(planted.query, np.arange(len(share) + 1)).astype(np.int64)
+    total = np.concatenate([[0.0], np.cumsum(planted.strength)])
+    return ItemDraws(
+        kind=kind,
+        department=department[assortment.product],
+        group=group,
+        alias_share=alias_share,
+        alias_item=alias_item,
+        partner_offsets=offsets,
+        partner=planted.item,
+        partner_until=total[1:] - total[offsets[planted.query]],
+    )
+
+
+def _draw_weights(
+    share: Floats, kind: npt.NDArray[np.int8], planted: PlantedPairs, tables: VisitTables
 ) -> Floats:
     """Weights of the draws that make items sell as `share` says, after refusals and complements."""
     arrived = share[planted.query] * planted.strength * ARRIVES
@@ -100,8 +115,11 @@ def draw_weights(
     accepted = np.ones(len(share))
     accepted[kind == PLAIN] = MEAN_TASTE
     accepted[kind == DECEMBER_ONLY] = DECEMBER_SHARE
-    accepted[kind == ONE_STORE_ONLY] = trap_store_share
-    accepted[kind == LARGE_BASKET] = _accepted_over_sizes(size_table)
+    accepted[kind == ONE_STORE_ONLY] = tables.store_table[-1] - tables.store_table[-2]
+    size = np.arange(1, len(tables.size_table) + 1)
+    lines = np.diff(tables.size_table, prepend=0.0) * size
+    stocking = [stocking_up(each) for each in size.tolist()]
+    accepted[kind == LARGE_BASKET] = lines @ stocking / lines.sum()
     weight = weight / accepted
     # the first draw, which is never repeated, decides on noise: its share there is its share
     noise = kind == STAPLE
@@ -110,26 +128,11 @@ def draw_weights(
     return np.asarray(weight)
 
 
-def _accepted_over_sizes(size_table: Floats) -> float:
-    size = np.arange(1, len(size_table) + 1)
-    lines = np.diff(size_table, prepend=0.0) * size
-    return float(lines @ [stocking_up(each) for each in size.tolist()] / lines.sum())
-
-
-def alias_table(weight: Floats) -> Alias:
+def alias_table(weight: Floats) -> tuple[npt.NDArray[np.int64], Codes]:
     """Vose's alias table: item i stays with probability share[i] / 2^32, else it is alias[i]."""
     share = weight / weight.sum() * len(weight)
     alias = fill_alias(share)
     return np.round(share * 2**32).astype(np.int64), alias.astype(np.int32)
-
-
-def partners_by_query(
-    planted: PlantedPairs, items: int
-) -> tuple[npt.NDArray[np.int64], Codes, Floats]:
-    """Offsets (items + 1,), partners and their cumulative strengths within each query (pairs,)."""
-    offsets = np.searchsorted(planted.query, np.arange(items + 1)).astype(np.int64)
-    total = np.concatenate([[0.0], np.cumsum(planted.strength)])
-    return offsets, planted.item, total[1:] - total[offsets[planted.query]]
 
 
 def store_table(stores: int) -> Floats:
