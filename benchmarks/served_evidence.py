@@ -22,9 +22,9 @@ import numpy as np
 
 from benchmarks.harness import save, table
 from neatrec.labels.record import score_against
-from neatrec.release.export_rows import export_rows
+from neatrec.release.export_rows import AllAnswers
 from neatrec.serving import Filters, PairTable
-from neatrec.serving.evidence import CERTAIN, LIKELY, STRENGTHS
+from neatrec.serving.evidence import CERTAIN, GRADES, LIKELY, STRENGTHS
 from neatrec.simulator import TRAP_NAMES, Supermarket, supermarket
 from neatrec.training.train import ModelChoice, TrainOptions, train_bundle
 
@@ -41,9 +41,13 @@ def measured(market: Supermarket, strata: tuple[str, ...] | None, seed: int) -> 
         train_bundle(lambda: market.baskets, Path(folder) / "bundle", ModelChoice(), options)
         cpu = time.process_time() - began
         index = PairTable.open(Path(folder) / "bundle")
-        served = export_rows(index, Filters(k=FIRST, min_evidence="likely"))
-    query, item = served.query, served.item
-    grade, low = (index.pairs.columns[name][served.pair] for name in ("grade", "lift_low"))
+        served = AllAnswers(index, Filters(k=FIRST, min_evidence="likely"))
+        rows = [
+            (each.cart[0], line.code, GRADES.index(line.grade), line.evidence.lift_low)
+            for each in served
+            for line in each.lines
+        ]
+    query, item, grade, low = map(np.array, zip(*rows, strict=True))
     truth = market.truth
     planted = truth.is_complement(query, item) | truth.is_complement(item, query)
     trap = np.any([truth.is_trap(query, item, kind) for kind in TRAP_NAMES], axis=0)

@@ -137,11 +137,12 @@ class Shop:
         min_evidence, same_category
             As for `goes_with`.
         """
-        from neatrec.release.export_rows import answers_table
+        from neatrec.release.export_rows import AllAnswers
         from neatrec.serving import Filters
 
         filters = Filters(k=k, min_evidence=min_evidence, same_category=same_category)
-        return ResultTable("Answers of all items", answers_table(self.table, filters))
+        rows = pa.concat_tables(AllAnswers(self.table, filters).tables())
+        return ResultTable("Answers of all items", rows)
 
     @named
     def goes_with(

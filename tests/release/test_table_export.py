@@ -1,7 +1,6 @@
 """The serving table as files that other programs load."""
 
 import csv
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,11 @@ import pytest
 
 from helpers.small_report import INJECTIONS
 from helpers.toyshop import toy_baskets
+from neatrec import serving
 from neatrec.data import Baskets, Catalog
 from neatrec.errors import BundleError, ParameterError, ResourceError
 from neatrec.models import Run, make_model
-from neatrec.release import export_files, export_rows
+from neatrec.release import export_rows
 from neatrec.release.export import ExportOptions, export_answers
 from neatrec.serving import PairTable, recommend, save_indexed
 
@@ -49,21 +49,12 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> PairTable:
     return PairTable.open(place)
 
 
-def rows_of(index: PairTable) -> list[tuple[str, int, str, str]]:
+def rows_of(index: PairTable) -> list[dict[str, Any]]:
+    """The answers of all items, one after the other."""
     return [
-        (
-            index.catalog.id(query),
-            rank + 1,
-            index.catalog.id(item),
-            index.grades[index.pairs.columns["grade"][grade]],
-        )
-        for query in range(len(index))
-        for rank, (item, grade) in enumerate(
-            zip(
-                *(index.answers[name][index.rows_of(query)] for name in ("item", "pair")),
-                strict=True,
-            )
-        )
+        {"query": query, **row}
+        for query in index.catalog.ids.to_pylist()
+        for row in recommend(index, query, 5, min_evidence="guess").rows()
     ]
 
 
@@ -71,21 +62,15 @@ def test_parquet_has_every_answer_with_its_evidence(
     index: PairTable, tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.setattr(export_rows, "BLOCK", 17)
-    written = export_answers(
-        index, ExportOptions(out=tmp_path / "t.parquet", min_evidence="guess", k=5)
-    ).answers
-    table = pq.read_table(tmp_path / "t.parquet")
-    assert table.num_rows == written == len(index.answers["item"])
-    found = list(
-        zip(*(table[name].to_pylist() for name in ("query", "rank", "item", "grade")), strict=True)
-    )
-    assert found == rows_of(index)
-    np.testing.assert_array_equal(
-        table["count"].to_numpy(), index.pairs.columns["count"][index.answers["pair"]]
-    )
-    np.testing.assert_array_equal(
-        table["lift_low"].to_numpy(), index.pairs.columns["lift_low"][index.answers["pair"]]
-    )
+    out = ExportOptions(out=tmp_path / "t.parquet", min_evidence="guess", k=5)
+    written = export_answers(index, out).answers
+    table, wanted = pq.read_table(tmp_path / "t.parquet"), rows_of(index)
+    assert table.num_rows == written == len(wanted)
+    found = zip(*(table[name].to_pylist() for name in ("query", "rank", "item")), strict=True)
+    assert list(found) == [(row["query"], row["rank"], row["id"]) for row in wanted]
+    for name in ("count", "lift", "lift_low", "same_category"):
+        values = [row["evidence"][name] for row in wanted]
+        assert table[name].to_pylist() == pytest.approx(values, rel=1e-5, nan_ok=True)
     assert table["query_name"].to_pylist()[0] == index.catalog.id(0)
 
 
@@ -94,15 +79,14 @@ def test_no_cell_of_the_csv_is_a_formula(index: PairTable, tmp_path: Path, monke
     export_answers(index, ExportOptions(out=tmp_path / "t.csv", min_evidence="guess", k=5))
     with (tmp_path / "t.csv").open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
-    assert len(rows) == len(index.answers["item"])
-    for row, (query, rank, item, grade) in zip(rows, rows_of(index), strict=True):
-        for cell, wanted in ((row["query"], query), (row["item"], item)):
+    for row, answer in zip(rows, rows_of(index), strict=True):
+        for cell, wanted in ((row["query"], answer["query"]), (row["item"], answer["id"])):
             assert cell == ("'" + wanted if wanted[0] in "'=+-@\t\r" else wanted)
         assert not any(
             row[name].startswith(("=", "+", "-", "@", "\t", "\r"))
             for name in ("query_name", "item_name")
         )
-        assert (int(row["rank"]), row["grade"]) == (rank, grade)
+        assert (int(row["rank"]), row["grade"]) == (answer["rank"], answer["grade"])
         assert float(row["lift_low"]) <= float(row["lift"])
 
 
@@ -145,10 +129,10 @@ def test_an_unwritable_folder_is_reported_and_the_old_file_stays(
     with pytest.raises(ParameterError, match=r"cannot write \S*t\.csv: Not a directory"):
         export_answers(index, ExportOptions(out=old / "t.csv"))
 
-    def full(*_: object) -> str:
+    def full(*_: object, **__: object) -> str:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(export_files, "_json_object", full)
+    monkeypatch.setattr(export_rows.AllAnswers, "documents", full)
     with pytest.raises(ResourceError, match="No space left on device"):
         export_answers(index, ExportOptions(out=old, min_evidence="guess"))
     assert old.read_text() == "old"
@@ -159,24 +143,20 @@ def test_an_unwritable_folder_is_reported_and_the_old_file_stays(
 def test_of_two_exports_at_once_one_is_whole_and_the_other_is_refused(
     index, tmp_path, target, monkeypatch
 ) -> None:
-    """The second begins while the first has written half."""
+    """The second begins while the first has written some."""
     export, out = ExportOptions(target, tmp_path / "out", min_evidence="guess"), tmp_path / "out"
     export_answers(index, export)
     wanted = out.read_bytes()
     halfway: list[str] = []
 
-    def parts(*given: Any) -> Iterator[Any]:
-        for number, part in enumerate(export_rows.blocks(*given)):
-            if number == 1 and not halfway:
-                with pytest.raises(
-                    BundleError, match=r"out is being written by process \d+"
-                ) as caught:
-                    export_answers(index, export)
-                halfway.append(str(caught.value))
-            yield part
+    def answers_to(*given: Any) -> Any:
+        if not halfway:
+            halfway.append("")
+            with pytest.raises(BundleError, match=r"out is being written by process \d+"):
+                export_answers(index, export)
+        return serving.answers_to(*given)
 
-    monkeypatch.setattr(export_rows, "BLOCK", 17)
-    monkeypatch.setattr("neatrec.release.export.blocks", parts)
+    monkeypatch.setattr(export_rows, "answers_to", answers_to)
     export_answers(index, export)
     assert halfway
     assert out.read_bytes() == wanted

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -12,30 +11,19 @@ from neatrec.bundle.folder import replacing
 from neatrec.errors import must_be, must_be_one_of
 from neatrec.io.addresses import holds_password, is_address, parse_address
 from neatrec.release.export_databases import KEY, TABLE, write_postgres, write_redis
-from neatrec.release.export_files import (
-    Parts,
-    documents,
-    write_csv,
-    write_json_lines,
-    write_parquet,
-)
-from neatrec.release.export_rows import blocks, export_rows
+from neatrec.release.export_rows import AllAnswers, write_csv, write_parquet
 from neatrec.release.export_shops import SHOPS, shop_table
 from neatrec.serving import Filters, PairTable
 from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
 
-WRITERS: dict[str, Callable[[Parts, Path], None]] = {
-    "parquet": write_parquet,
-    "csv": write_csv,
-    "jsonl": write_json_lines,
-}
-"""Of files, whose ending names the target; those of shop systems are CSV."""
+FILES = ("parquet", "csv", "jsonl")
+"""Targets that the ending of a file names."""
 SERVERS = {"postgresql": "postgres", "postgres": "postgres", "redis": "redis", "rediss": "redis"}
 """The scheme of an address -> the target."""
 DATABASES = ("postgres", "redis")
-TARGETS = (*WRITERS, *SHOPS, *DATABASES)
+TARGETS = (*FILES, *SHOPS, *DATABASES)
 
 
 @dataclass(frozen=True)
@@ -73,26 +61,28 @@ def export_answers(index: PairTable, options: ExportOptions) -> Exported:
     target = options.target or _target_of(options.out)
     out = _checked_out(target, options)
     filters = Filters(options.k, options.min_evidence, same_category=options.same_category)
-    rows = export_rows(index, filters)
-    answers, left_out = len(rows), list[str]()
-    parts = blocks(index, rows)
-    if target in SHOPS:
-        table, answers, left_out = shop_table(index, rows, SHOPS[target], options.products)
-        parts = iter([table])
-    if target in ("jsonl", "redis"):
-        parts = documents(parts, index.version, evidence=target == "jsonl")
+    answers, left_out = AllAnswers(index, filters), list[str]()
     if target == "postgres":
-        write_postgres(parts, out, options.table or TABLE)
+        write_postgres(answers.tables(), out, options.table or TABLE)
     elif target == "redis":
-        write_redis(parts, out, options.table or KEY)
+        write_redis(answers.documents(evidence=False), out, options.table or KEY)
     else:
         with replacing(Path(out)) as unfinished:
-            WRITERS.get(target, write_csv)(parts, unfinished)
+            if target in SHOPS:
+                rows, left_out = shop_table(answers, SHOPS[target], options.products)
+                write_csv([rows], unfinished)
+            elif target == "jsonl":
+                lines = (f"{document}\n" for _, document in answers.documents())
+                with unfinished.open("w", encoding="utf-8", newline="\n") as stream:
+                    stream.writelines(lines)
+            else:
+                write = write_csv if target == "csv" else write_parquet
+                write(answers.tables(), unfinished)
     if left_out:
         items, example = plural(len(left_out), "item"), printable(left_out[0])
         log.warning("left out %s that %s cannot hold, such as %s", items, target, example)
     shown = parse_address(out).shown if is_address(out) else out
-    return Exported(target, shown, answers, tuple(left_out))
+    return Exported(target, shown, answers.count, tuple(left_out))
 
 
 def _target_of(out: str | Path | None) -> str:
@@ -100,8 +90,8 @@ def _target_of(out: str | Path | None) -> str:
         return "parquet"
     scheme, address, _ = str(out).partition("://")
     found = SERVERS.get(scheme) if address else Path(out).suffix.removeprefix(".")
-    if found not in (*WRITERS, *DATABASES):
-        endings = ", ".join(f".{ending}" for ending in WRITERS)
+    if found not in (*FILES, *DATABASES):
+        endings = ", ".join(f".{ending}" for ending in FILES)
         wanted = f"an address of PostgreSQL or Redis, or a name that ends in {endings}"
         hint = f"Or choose --for: {', '.join(TARGETS)}."
         raise must_be("out", wanted, _shown(out), hint=hint)
@@ -136,5 +126,5 @@ def _checked_out(target: str, options: ExportOptions) -> str:
         raise must_be("out", wanted, _shown(options.out))
     if address and target not in DATABASES:
         raise must_be("out", f"a file for --for {target}", _shown(options.out))
-    default = f"neatrec-answers.{target}" if target in WRITERS else f"neatrec-{target}.csv"
+    default = f"neatrec-answers.{target}" if target in FILES else f"neatrec-{target}.csv"
     return str(options.out or default)

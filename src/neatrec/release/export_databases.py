@@ -7,7 +7,7 @@ import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from neatrec.errors import ParameterError, must_be, require_extra
 from neatrec.io.addresses import Address, parse_address
 from neatrec.io.postgresql import CONNECT_SECONDS, own_words, postgresql_uri
-from neatrec.release.export_files import Parts
+from neatrec.release.export_rows import Tables
 
 TABLE = "public.neatrec_complements"
 KEY = "neatrec:complements"
@@ -31,14 +31,15 @@ SQL_TYPES = {"string": "VARCHAR", "int32": "INTEGER", "int64": "BIGINT", "float"
 SQL_TYPES["bool"] = "BOOLEAN"
 
 
-def write_postgres(parts: Parts, address: str, table: str) -> None:
+def write_postgres(tables: Tables, address: str, table: str) -> None:
     """Replace the rows of `table` in one transaction; the table is made where it is not there.
 
     Other exports into it wait; readers do not.
     """
     schema, _, name = table.rpartition(".")
     quoted = ".".join(_quoted(part) for part in (schema or "public", name))
-    first = _without_nul(next(parts))
+    parts = map(_without_nul, tables)
+    first = next(parts)
     with _postgres(address) as connection, connection.cursor() as cursor:
         cursor.execute(f"SELECT to_regclass('{quoted}') IS NULL")
         # IF NOT EXISTS would need the right to create, also where the table is there
@@ -46,7 +47,7 @@ def write_postgres(parts: Parts, address: str, table: str) -> None:
             cursor.execute(_create(quoted, first.schema))
         cursor.execute(f"LOCK TABLE {quoted} IN SHARE ROW EXCLUSIVE MODE")
         cursor.execute(f"DELETE FROM {quoted}")
-        for part in chain([first], map(_without_nul, parts)):
+        for part in chain([first], parts):
             cursor.adbc_ingest(name, part, mode="append", db_schema_name=schema or "public")
         connection.commit()
 
@@ -79,7 +80,7 @@ def _without_nul(part: pa.Table) -> pa.Table:
     return part
 
 
-def write_redis(documents: Parts, address: str, key: str) -> None:
+def write_redis(documents: Iterator[tuple[str, str]], address: str, key: str) -> None:
     """Replace the hash `key`, which maps ids to documents, by one RENAME."""
     require_extra("redis", "an export into Redis")
     import redis
@@ -103,14 +104,9 @@ def write_redis(documents: Parts, address: str, key: str) -> None:
     try:
         client.ping()
         try:
-            for part in documents:
-                ids, texts = part["id"].to_pylist(), part["document"].to_pylist()
-                for begin in range(0, len(ids), BATCH):
-                    batch = slice(begin, begin + BATCH)
-                    client.hset(
-                        unfinished, mapping=dict(zip(ids[batch], texts[batch], strict=True))
-                    )
-                    client.expire(unfinished, UNUSED)
+            while batch := list(islice(documents, BATCH)):
+                client.hset(unfinished, mapping=dict[Any, Any](batch))
+                client.expire(unfinished, UNUSED)
             swap = client.pipeline(transaction=True)
             if client.exists(unfinished):
                 swap.persist(unfinished)

@@ -1,126 +1,130 @@
-"""The rows of `neatrec export`: the first answers of each item, as `recommend` gives them."""
+"""The answers of all items as `recommend` gives them: as tables, as JSON documents, as files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import Field, dataclass, replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from neatrec.serving import Filters, PairTable, answers_to
-from neatrec.serving.evidence import PUBLIC, shown, strength_of
+from neatrec.data.catalog import Catalog
+from neatrec.serving import Answers, Filters, PairTable, answers_to
+from neatrec.serving.answers import brief
+from neatrec.serving.evidence import PUBLIC
+from neatrec.text import FORMULA_STARTS
 
-BLOCK = 200_000
-"""Answers written at a time, and those that complete the last item."""
-Places = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
-TEXTS = ("query", "query_name", "item", "item_name", "grade", "strength")
-
-
-@dataclass(frozen=True)
-class ExportRows:
-    """The answers to write, item after item: arrays of one length."""
-
-    query: Codes
-    item: Codes
-    rank: Places
-    """Among the answers of its item, from 1."""
-    pair: Places
-    """The row of the pair in the table; -1: answered from the category of a new item."""
-
-    def __len__(self) -> int:
-        return len(self.query)
+BLOCK = 20_000
+"""Answers in a table, and those that complete its last item."""
+FORMULA = rf"\A['{FORMULA_STARTS}]"
+"""The start of a cell that a spreadsheet runs, or that already begins with an apostrophe."""
+Tables = Iterable[pa.Table]
 
 
-def answers_table(table: PairTable, filters: Filters) -> pa.Table:
-    """The answers of all items as one table."""
-    return pa.concat_tables(blocks(table, export_rows(table, filters)))
+@dataclass
+class AllAnswers:
+    """The answers of each item, one after the other, and how many there were."""
+
+    table: PairTable
+    filters: Filters
+    count: int = 0
+
+    def __iter__(self) -> Iterator[Answers]:
+        categories = self.table.catalog.categories
+        by_category: dict[bytes, Answers] = {}
+        for code, bought in enumerate(self.table.item_count.tolist()):
+            if bought or categories is None:
+                answers = answers_to(self.table, [code], self.filters)
+            else:  # the answers of a new item depend on its category only
+                key = categories[code].tobytes()
+                if key not in by_category:
+                    by_category[key] = answers_to(self.table, [code], self.filters)
+                answers = replace(by_category[key], cart=(code,))
+            self.count += len(answers)
+            yield answers
+
+    def tables(self) -> Iterator[pa.Table]:
+        """One row per answer; at least one table: an empty one has columns too."""
+        schema, rows = _schema(self.table.catalog), list[dict[str, Any]]()
+        for answers in self:
+            rows += _rows(answers)
+            if len(rows) >= BLOCK:
+                yield pa.Table.from_pylist(rows, schema)
+                rows = []
+        yield pa.Table.from_pylist(rows, schema)
+
+    def documents(self, *, evidence: bool = True) -> Iterator[tuple[str, str]]:
+        """The id of each item with answers, and these in the shape of `GET /v1/complements`."""
+        for answers in filter(len, self):
+            query, rows = brief(answers.catalog, answers.cart[0]), answers.rows()
+            if not evidence:
+                names = ("rank", "id", "name", "grade", "strength")
+                rows = [{name: row[name] for name in names} for row in rows]
+            document = {"bundle": self.table.version, "query": query, "complements": rows}
+            yield str(query["id"]), json.dumps(document, ensure_ascii=False)
 
 
-def export_rows(table: PairTable, filters: Filters) -> ExportRows:
-    """The first answers of each item; guesses are those that the table holds."""
-    found, same_category = table.answers, filters.same_category or table.same_category
-    kept = table.rows_of(None, filters.level, same_category)
-    query = found["query"][kept]
-    rank = np.arange(len(kept)) - np.searchsorted(query, query) + 1
-    first = rank <= filters.k
-    kept = kept[first]
-    rows = ExportRows(query[first], found["item"][kept], rank[first], found["pair"][kept])
-    return _with_new_items(table, filters, rows) if filters.by_category else rows
+def _schema(catalog: Catalog) -> pa.Schema:
+    text, ids = pa.string(), pa.int64() if catalog.integer_ids else pa.string()
+    columns = [("query", ids), ("query_name", text), ("rank", pa.int32())]
+    columns += [("item", ids), ("item_name", text), ("grade", text), ("strength", text)]
+    return pa.schema([*columns, *((name, _type(spec)) for name, spec in PUBLIC.items())])
 
 
-def _with_new_items(table: PairTable, filters: Filters, rows: ExportRows) -> ExportRows:
-    """The rows, and those of items that nobody has bought, which depend on their category only."""
-    categories, alike = table.catalog.categories, dict[bytes, list[int]]()
-    new = np.flatnonzero(table.item_count == 0).tolist() if categories is not None else []
-    parts = [(rows.query, rows.item, rows.rank, rows.pair)]
-    plain = replace(filters, min_evidence=None)
-    for code in new:
-        key = categories[code].tobytes()  # type: ignore[index]
-        if key not in alike:
-            alike[key] = [line.code for line in answers_to(table, [code], plain).lines]
-        size = len(alike[key])
-        rank, nothing = np.arange(1, size + 1), np.full(size, -1)
-        parts.append((np.full(size, code), np.array(alike[key], np.int32), rank, nothing))
-    query, item, rank, pair = map(np.concatenate, zip(*parts, strict=True))
-    order = np.lexsort((rank, query))
-    return ExportRows(query[order], item[order], rank[order], pair[order])
+def _type(spec: Field[Any]) -> pa.DataType:
+    kind = spec.metadata["json"]
+    if kind in (int, float):
+        return pa.from_numpy_dtype(spec.metadata["kind"])
+    return pa.bool_() if kind is bool else pa.string()
 
 
-def blocks(table: PairTable, chosen: ExportRows) -> Iterator[pa.Table]:
-    """The answers in blocks of complete items; at least one: an empty table has columns too."""
-    first = 0
-    while first < max(len(chosen), 1):
-        last = min(first + BLOCK, len(chosen))
-        if last < len(chosen):
-            last = int(np.searchsorted(chosen.query, chosen.query[last - 1], side="right"))
-        yield _block(table, chosen, slice(first, last))
-        first = max(last, 1)
+def _rows(answers: Answers) -> Iterator[dict[str, Any]]:
+    query = brief(answers.catalog, answers.cart[0])
+    for row in answers.rows():
+        evidence = {
+            name: "; ".join(value) if isinstance(value, list) else value
+            for name, value in row["evidence"].items()
+        }
+        asked = {"query": query["id"], "query_name": query["name"]}
+        yield {**row, **evidence, **asked, "item": row["id"], "item_name": row["name"]}
 
 
-def _block(table: PairTable, chosen: ExportRows, part: slice) -> pa.Table:
-    query, item, pair = (
-        values[part].astype(kind)
-        for values, kind in ((chosen.query, "i4"), (chosen.item, "i4"), (chosen.pair, "i8"))
-    )
-    columns = table.evidence_columns(query, item, pair)
-    by_category = pair < 0
-    grade, low = columns.pop("grade"), columns["lift_low"]
-    names = np.where(by_category, "category", np.array(table.grades)[grade])
-    strength = [
-        None if new else strength_of(number, lower)
-        for number, lower, new in zip(grade.tolist(), low.tolist(), by_category, strict=True)
-    ]
-    ids, texts = table.catalog.public_ids, table.catalog.ids
-    titles = texts if table.catalog.names is None else pc.coalesce(table.catalog.names, texts)
-    out: dict[str, Any] = {
-        "query": ids.take(pa.array(query)),
-        "query_name": titles.take(pa.array(query)),
-        "rank": pa.array(chosen.rank[part].astype(np.int32)),
-        "item": ids.take(pa.array(item)),
-        "item_name": titles.take(pa.array(item)),
-        "grade": pa.array(names),
-        "strength": pa.array(strength, pa.string()),
-    }
-    for name in PUBLIC:
-        if name in columns:
-            out[name] = _column(name, columns[name], by_category & (name != "item_count"))
-    found = pa.table(out)
-    types = [pa.string() if f.type == pa.large_string() else f.type for f in found.schema]
-    return found.cast(pa.schema(list(zip(found.column_names, types, strict=True))))
+def write_parquet(tables: Tables, path: Path) -> None:
+    """One Parquet file."""
+    import pyarrow.parquet as pq
+
+    _write(tables, partial(pq.ParquetWriter, path, compression="zstd"))
 
 
-def _column(name: str, values: npt.NDArray[Any], hidden: npt.NDArray[np.bool_]) -> pa.Array:
-    """A column of evidence, null where it is not known or `hidden`."""
-    spec = PUBLIC[name]
-    if name == "same_category":
-        return pa.array(values > 0, mask=hidden | (values < 0))
-    if spec.metadata["show"] is not None:
-        texts = [shown(spec, value) for value in values.tolist()]
-        return pa.array([text and "; ".join(text) for text in texts], pa.string(), mask=hidden)
-    unknown = values == -1 if values.dtype.kind == "i" else np.isnan(values)
-    return pa.array(values, mask=hidden | unknown)
+def write_csv(tables: Tables, path: Path) -> None:
+    """One CSV file, none of whose cells is a formula."""
+    from pyarrow import csv
+
+    _write(map(formula_safe, tables), partial(csv.CSVWriter, path))
+
+
+def _write(tables: Tables, writer_of: Callable[[pa.Schema], Any]) -> None:
+    rest = iter(tables)
+    first = next(rest)
+    with writer_of(first.schema) as writer:
+        for table in chain([first], rest):
+            writer.write_table(table)
+
+
+def formula_safe(table: pa.Table) -> pa.Table:
+    """Put an apostrophe before texts that start like a formula, which a spreadsheet would run.
+
+    A text that starts with an apostrophe gets one too: removing the first restores every text.
+    """
+    for place, field in enumerate(table.schema):
+        if field.type == pa.string():
+            cells = table[place]
+            risky = pc.match_substring_regex(cells, FORMULA)
+            quoted = pc.binary_join_element_wise(pa.scalar("'"), cells, pa.scalar(""))
+            table = table.set_column(place, field.name, pc.if_else(risky, quoted, cells))
+    return table

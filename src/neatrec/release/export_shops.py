@@ -14,9 +14,7 @@ import pyarrow.compute as pc
 
 from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import ParameterError, SourceError
-from neatrec.release.export_files import FORMULA
-from neatrec.release.export_rows import ExportRows
-from neatrec.serving import PairTable
+from neatrec.release.export_rows import FORMULA, AllAnswers
 from neatrec.text import printable
 
 Codes = npt.NDArray[np.int32]
@@ -83,22 +81,27 @@ class Products:
 
 
 def shop_table(
-    index: PairTable, chosen: ExportRows, shop: ShopFormat, file: Path | None
-) -> tuple[pa.Table, int, list[str]]:
-    """The rows that the shop imports, the number of answers, and the items left out.
+    answers: AllAnswers, shop: ShopFormat, file: Path | None
+) -> tuple[pa.Table, list[str]]:
+    """The rows that the shop imports, and the items left out.
 
     `file` is the shop's own product export. Items of one product, such as its sizes, share a list.
     """
-    products = _usable(_products(index.catalog, shop, file), shop)
-    out = [index.catalog.id(code) for code in np.flatnonzero(products.of_item == NOWHERE).tolist()]
-    query, item = products.of_item[chosen.query], products.of_item[chosen.item]
+    catalog = answers.table.catalog
+    products = _usable(_products(catalog, shop, file), shop)
+    out = [catalog.id(code) for code in np.flatnonzero(products.of_item == NOWHERE).tolist()]
+    rows = [
+        (each.cart[0], line.code, rank) for each in answers for rank, line in enumerate(each.lines)
+    ]
+    query, item, rank = np.array(rows, dtype=np.int32).reshape(-1, 3).T
+    query, item = products.of_item[query], products.of_item[item]
     kept = (query != NOWHERE) & (item != NOWHERE) & (query != item)
-    if len(chosen) and not kept.any() and out:
+    if rows and not kept.any() and out:
         kind = f"{shop.own_key} that {shop.name} can hold"
         kind = f"product of {printable(file)}" if file else kind
         example = printable(out[0])
         raise ParameterError(f"no answer is for an item whose id is a {kind}, such as {example!r}")
-    query, item = _first_answers(query[kept], item[kept], chosen.rank[kept], shop.most)
+    query, item = _first_answers(query[kept], item[kept], rank[kept], shop.most)
     key, *others = products.columns
     asked, start = np.unique(query, return_index=True)
     start = pa.array([*start, len(query)], pa.int64())
@@ -107,7 +110,8 @@ def shop_table(
     table = {name: products.columns[name].take(pa.array(asked)) for name in (key, *others)}
     lists = pa.LargeListArray.from_arrays(start, names)
     table[shop.complements] = pc.binary_join(lists, shop.separator)
-    return pa.table(table), len(item), out
+    answers.count = len(item)
+    return pa.table(table), out
 
 
 def _first_answers(
