@@ -104,7 +104,7 @@ def http() -> str:
                 code = json.dumps(schema["example"], indent=2, ensure_ascii=False)
                 lines += [f"{title}:", "", "```json", code, "```", ""]
         errors = [
-            f"{status}: {answer['content']['application/json']['example']['error']['message']}."
+            f"{status}: {answer['description']}."
             for status, answer in operation["responses"].items()
             if status != "200"
         ]

@@ -18,9 +18,9 @@ from neatrec.cli.main import exit_code_of
 from neatrec.data import Baskets, Catalog
 from neatrec.models import Run, make_model
 from neatrec.service.app import make_app
-from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.problems import RequestError
 from neatrec.service.settings import ServiceSettings
+from neatrec.service.snapshot import LoadedBundle
 from neatrec.serving import PairTable, save_indexed
 
 FOOTER = "Association, not proof of extra sales."

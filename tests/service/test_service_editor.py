@@ -44,6 +44,7 @@ HEADER = "query,item,action,position,until,note\n"
 CHIPS, SALSA, TEA = id_of("Tortilla Chips"), id_of("Salsa"), id_of("Green Tea")
 TODAY = date(2026, 1, 1)
 HTML = {"accept": "text/html"}
+FORM = {"content-type": "application/x-www-form-urlencoded"}
 RULE = {"query": CHIPS, "item": SALSA, "action": "block"}
 
 
@@ -101,11 +102,8 @@ def quick(shared: tuple[Desk, TestClient]) -> tuple[Desk, TestClient]:
 
 
 def hidden_fields(client: TestClient, path: str = f"/item?id={CHIPS}") -> dict[str, str]:
-    """What the forms of a page carry."""
-    page = client.get(path).text
-    return {
-        name: re.search(rf'name="{name}" value="([^"]*)"', page)[1] for name in ("token", "version")
-    }
+    """The version of the rules that the forms of a page carry."""
+    return {"version": re.search('name="version" value="([^"]*)"', client.get(path).text)[1]}
 
 
 def edit(client: TestClient, action: str = "block", **fields: Any) -> Any:
@@ -187,46 +185,35 @@ def test_lines_written_by_hand_stay_as_they_are(desk: Desk) -> None:
     assert names == ["keys", "rules.csv", "rules.csv.lock"]
 
 
-FORGED: dict[str, tuple[dict[str, str], dict[str, str]]] = {
-    "an empty token": ({"token": ""}, {}),
-    "a wrong token": ({"token": "0" * 64}, {}),
-    "another origin": ({}, {"origin": "https://evil.example"}),
-    "no origin at all": ({}, {"origin": "null"}),
-    "another port": ({}, {"origin": "http://testserver:81"}),
-    "a cross-site form": ({}, {"sec-fetch-site": "cross-site"}),
-    "a sibling site": ({}, {"sec-fetch-site": "same-site"}),
+FORGED = {
+    "another origin": {"origin": "https://evil.example"},
+    "no origin at all": {"origin": "null"},
+    "another port": {"origin": "http://testserver:81"},
+    "a cross-site form": {"sec-fetch-site": "cross-site"},
+    "a sibling site": {"sec-fetch-site": "same-site"},
 }
-"""Name -> fields and headers that differ from those of our own page."""
 
 
-@pytest.mark.parametrize("what", FORGED)
+@pytest.mark.parametrize("headers", FORGED.values(), ids=FORGED)
 @pytest.mark.parametrize("path", ["/rules", "/rules/undo", "/logout"])
-def test_a_forged_form_writes_nothing(quick: tuple[Desk, TestClient], what: str, path: str) -> None:
+def test_a_forged_form_writes_nothing(
+    quick: tuple[Desk, TestClient], headers: dict[str, str], path: str
+) -> None:
     desk, editor = quick
-    more = RULE if path == "/rules" else {"line": "2"}
-    fields, headers = FORGED[what]
-    given = {**hidden_fields(editor), **(more if path != "/logout" else {}), **fields}
+    more = {"/rules": RULE, "/rules/undo": {"line": "2"}}.get(path, {})
+    given = {**hidden_fields(editor), **more}
     assert editor.post(path, data=given, headers=headers).status_code == 403
     assert desk.rules.read_text() == HEADER
     assert editor.get("/rules").status_code == 200
-
-
-def test_a_token_of_another_session_is_refused(desk: Desk) -> None:
-    one, other = desk.editor("Ann"), desk.editor("Bob")
-    assert edit(one, token=hidden_fields(other)["token"]).status_code == 403
-    assert desk.rules.read_text() == HEADER
 
 
 @pytest.mark.parametrize("cookie", [None, "", ".", "e30=.00", "x" * 5000, "ä.ö", f"{KEY}"])
 def test_without_a_session_nothing_is_written(
     quick: tuple[Desk, TestClient], cookie: str | None
 ) -> None:
-    client, token = (
-        TestClient(quick[1].app, follow_redirects=False),
-        hidden_fields(quick[1])["token"],
-    )
+    client = TestClient(quick[1].app, follow_redirects=False)
     headers = {} if cookie is None else {"cookie": f"neatrec_editor={cookie}".encode()}
-    given = {"token": token, "version": "", **RULE}
+    given = {"version": "", **RULE}
     assert client.post("/rules", data=given, headers=headers).status_code == 403
     assert client.get("/rules", headers=headers).headers["location"] == "/login?back=/rules"
     assert 'action="/rules"' not in client.get(f"/item?id={CHIPS}", headers=headers).text
@@ -236,7 +223,7 @@ def test_whoever_logs_out_is_out_in_every_worker(desk: Desk) -> None:
     editor, other, still = desk.editor(), desk.worker(), desk.editor("Bob")
     headers = {"cookie": f"neatrec_editor={editor.cookies['neatrec_editor']}"}
     assert other.get("/rules", headers=headers).status_code == 200
-    assert editor.post("/logout", data={"token": hidden_fields(editor)["token"]}).status_code == 303
+    assert editor.post("/logout", data={}, headers=FORM).status_code == 303
     assert "neatrec_editor" not in editor.cookies
     for worker in (other, desk.worker()):
         assert worker.get("/rules", headers=headers).headers["location"] == "/login?back=/rules"
@@ -274,7 +261,7 @@ def test_the_readers_key_reads_and_the_editors_key_edits(desk: Desk, monkeypatch
     refused = client.post("/login", data={"who": "Eve", "key": READER}, headers=reading)
     assert refused.status_code == 403
     assert "set-cookie" not in refused.headers
-    given = {"token": "x", "version": "", **RULE}
+    given = {"version": "", **RULE}
     for headers in (reading, editing):  # a key is no session
         assert client.get("/v1/complements?item=100", headers=headers).status_code == 200
         assert client.post("/rules", data=given, headers=headers).status_code == 403
@@ -304,13 +291,6 @@ def test_a_key_that_readers_are_given_too_edits_no_more(desk: Desk) -> None:
     assert desk.rules.read_text() == HEADER
 
 
-def test_over_tls_the_cookie_is_secure(desk: Desk) -> None:
-    client = TestClient(
-        make_app(desk.settings), base_url="https://testserver", follow_redirects=False
-    )
-    assert "Secure" in client.post("/login", data={"who": "Ann", "key": KEY}).headers["set-cookie"]
-
-
 @pytest.mark.parametrize(
     "back", ["https://evil.example", "//evil.example", "/\\evil.example", "evil", "/a\r\nx: y", ""]
 )
@@ -324,18 +304,13 @@ def test_a_log_in_leads_nowhere_else(quick: tuple[Desk, TestClient], back: str) 
 @pytest.mark.parametrize(
     ("fields", "status", "words"),
     [
-        ({"note": "x" * 201}, 422, "`note` must be at most 200 characters"),
-        ({"note": "x" * 20_000}, 413, "at most 16,384 bytes"),
-        ({"note": "\u202eevil"}, 422, "`note` must be"),
-        ({"action": "delete"}, 422, "there is no `action` 'delete'"),
-        (
-            {"action": "pin", "position": "0"},
-            422,
-            "`position` must be a whole number from 1 to 100",
-        ),
+        ({"note": "x" * 201}, 422, "`note` must have at most 200 characters"),
+        ({"note": "\u202eevil"}, 422, "`note` must be plain text"),
+        ({"action": "delete"}, 422, "`action` must be 'block', 'pin', 'boost' or 'note'"),
+        ({"action": "pin", "position": "0"}, 422, "`position` must be greater than or equal to 1"),
         ({"action": "pin", "query": "*"}, 422, "a pin needs a query of its own"),
         ({"item": CHIPS}, 422, "an item is never recommended for itself"),
-        ({"until": "24.12.2026"}, 422, "`until` must be a day such as 2026-12-24"),
+        ({"until": "24.12.2026"}, 422, "`until` must be a valid date"),
         ({"until": "2020-12-24"}, 422, "`until` must be today or later"),
         ({"action": "note", "note": " "}, 422, "`note` must be given with this action"),
         ({"item": "nothing like it"}, 404, "no item has the id"),
@@ -364,10 +339,8 @@ def test_only_forms_are_taken(quick: tuple[Desk, TestClient], kind: str) -> None
     [
         ('=HYPERLINK("http://evil.example")', '\'=HYPERLINK("http://evil.example")'),
         ("@SUM(A1)", "'@SUM(A1)"),
-        ("+1-1", "'+1-1"),
         ("two\r\nlines\u2028and more", "two lines and more"),
         (f'x\n*,{SALSA},block,,,"', f'x *,{SALSA},block,,,"'),
-        ('a "quoted", note', 'a "quoted", note'),
         ("<script>window.hit=1</script>", "<script>window.hit=1</script>"),
     ],
 )
@@ -424,15 +397,14 @@ def version_of(file: Path) -> str:
     return read_rules(file, TODAY).version
 
 
-@pytest.mark.parametrize("step", ["write", "_put", "sync_folder"])
+@pytest.mark.parametrize("step", ["fsync", "replace"])
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
 def test_a_process_killed_while_it_writes_leaves_the_old_or_the_new_file(
     tmp_path: Path, step: str, late: bool
 ) -> None:
     file = tmp_path / "rules.csv"
     file.write_text(HEADER)
-    owner: Any = rules_file if step == "sync_folder" else RulesFile
-    real = getattr(owner, step)
+    real = getattr(os, step)
 
     def dying(*arguments: Any) -> None:
         if late:
@@ -440,7 +412,7 @@ def test_a_process_killed_while_it_writes_leaves_the_old_or_the_new_file(
         os.kill(os.getpid(), signal.SIGKILL)
 
     def write_and_die() -> None:
-        setattr(owner, step, dying)
+        setattr(os, step, dying)
         RulesFile(file).add(rule(1), version_of(file), TODAY)
 
     process = multiprocessing.get_context("fork").Process(target=write_and_die)
@@ -448,7 +420,7 @@ def test_a_process_killed_while_it_writes_leaves_the_old_or_the_new_file(
     process.join(60)
     assert process.exitcode == -signal.SIGKILL
     items = [each.item for each in read_rules(file, TODAY).rules]
-    assert items == (["item 1"] if step == "sync_folder" or (step == "_put" and late) else [])
+    assert items == (["item 1"] if step == "replace" and late else [])
     RulesFile(file).add(rule(2), version_of(file), TODAY)  # the lock is free again
     assert [each.item for each in read_rules(file, TODAY).rules] == [*items, "item 2"]
 
@@ -462,7 +434,7 @@ def test_a_writer_waits_for_another_one_but_not_for_ever(
     with RulesFile(file).locked(), pytest.raises(RequestError, match="somebody else is writing"):
         RulesFile(file).add(rule(1), version_of(file), TODAY)
     full = OSError(28, "No space left on device")
-    monkeypatch.setattr(RulesFile, "write", Mock(side_effect=full))
+    monkeypatch.setattr(RulesFile, "replace_by", Mock(side_effect=full))
     with pytest.raises(RequestError, match=r"cannot be written: No space left on device"):
         RulesFile(file).add(rule(1), version_of(file), TODAY)
     assert file.read_text() == HEADER

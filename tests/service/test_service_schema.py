@@ -56,21 +56,12 @@ def test_what_the_document_allows_is_answered_and_what_it_forbids_refused(
     check()
 
 
-@pytest.mark.parametrize("key", [None, "a-key-of-the-shop"])
-def test_the_document_says_how_a_key_is_sent(
-    bundle: Path, key: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if key:
-        monkeypatch.setenv("NEATREC_API_KEY", key)
-    asking = TestClient(make_app(ServiceSettings(bundle)), headers={"X-API-Key": key or ""})
-    document = asking.get("/openapi.json").json()
-    assert document == asking.get("/openapi.json").json()
-    schemes = document["components"]["securitySchemes"]
-    assert {(scheme["type"], scheme.get("scheme")) for scheme in schemes.values()} == {
-        ("http", "bearer"),
-        ("http", "basic"),
-        ("apiKey", None),
-    }
-    assert ({} in document["security"]) == (key is None)
-    assert [name for entry in document["security"] for name in entry] == list(schemes)
-    assert document["paths"]["/healthz"]["get"]["security"] == []
+def test_the_document_says_how_a_key_is_sent(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in (None, "a-key-of-the-shop"):
+        if key:
+            monkeypatch.setenv("NEATREC_API_KEY", key)
+        asking = TestClient(make_app(ServiceSettings(bundle)), headers={"X-API-Key": key or ""})
+        paths = asking.get("/openapi.json").json()["paths"]
+        wanted = [{"bearer": []}, {"header": []}] if key else None
+        assert paths["/v1/model"]["get"].get("security") == wanted
+        assert "security" not in paths["/healthz"]["get"]

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.problems import RequestError
 from neatrec.service.schemas import CartQuery, ItemFilters, PairFilters, PairsQuery, RequestFilters
-from neatrec.service.snapshot import ServingSnapshot
+from neatrec.service.snapshot import LoadedBundle, ServingSnapshot
 from neatrec.serving import Answers, Evidence, Filters, answers_from_category, answers_to
 from neatrec.serving.pair_list import PairSelection
 from neatrec.text import printable

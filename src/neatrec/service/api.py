@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
-from urllib.parse import unquote_to_bytes
+from collections.abc import Sequence
+from typing import Annotated, Any
 
-from fastapi import APIRouter, FastAPI, Path, Query, Request
-from fastapi.responses import JSONResponse, Response, StreamingResponse
-from fastapi.routing import APIRoute
-from pydantic import ValidationError
+from fastapi import APIRouter, FastAPI, Path, Query, Request, Security
+from fastapi.responses import Response, StreamingResponse
+from fastapi.security import APIKeyHeader, HTTPBearer
 from pydantic_core import to_json
 
 from neatrec._version import __version__
@@ -24,91 +21,11 @@ from neatrec.service.answers import (
     pair_filter,
     pair_out,
 )
-from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.metrics import Metrics
-from neatrec.service.problems import RequestError, bad, invalid, refused
-from neatrec.service.schemas import RequestModel, error_responses
-from neatrec.service.settings import MAX_QUERY_STRING
-from neatrec.service.snapshot import ServingSnapshot
+from neatrec.service.schemas import error_responses
+from neatrec.service.snapshot import LoadedBundle, ServingSnapshot
 from neatrec.serving import FOOTER
 from neatrec.serving.evidence import CERTAIN, LIKELY
-
-Handler = Callable[[Request], Coroutine[Any, Any, Response]]
-
-
-class Route(APIRoute):
-    """A route whose handler takes the request and one record, of the query string or a JSON body.
-
-    FastAPI documents the route. The record is read here, since its dependency solver takes as long
-    as an answer. A handler that is no coroutine runs in a thread.
-    """
-
-    keeps_blanks = True
-    """Whether a parameter without a text counts as given."""
-
-    def get_route_handler(self) -> Handler:
-        """The function that answers a request."""
-        handle: Any = self.dependant.call
-        hints = [hint for hint in get_type_hints(handle).values() if inspect.isclass(hint)]
-        model = next((hint for hint in hints if issubclass(hint, RequestModel)), None)
-        reads_body = bool(self.dependant.body_params)
-        is_coroutine = inspect.iscoroutinefunction(handle)
-
-        async def answer(request: Request) -> Response:
-            arguments: list[Any] = [request]
-            if model is not None:
-                values = await request.body() if reads_body else self._query(request, model)
-                arguments.append(read(model, values))
-            if is_coroutine:
-                found: Response = await handle(*arguments, **request.path_params)
-                return found
-            return await asyncio.to_thread(handle, *arguments, **request.path_params)
-
-        return answer
-
-    def _query(self, request: Request, model: type[RequestModel]) -> dict[str, Any]:
-        check_query_string(request.scope["query_string"])
-        values: dict[str, Any] = {}
-        for name in request.query_params:
-            texts = request.query_params.getlist(name)
-            if not self.keeps_blanks:
-                texts = [text for text in texts if text.strip()]
-            field = model.model_fields.get(name)
-            if field is not None and get_origin(field.annotation) is list:
-                values[name] = texts
-            elif len(texts) > 1:
-                raise bad(name, "given once", texts[:3])
-            elif texts:
-                values[name] = texts[0]
-        return values
-
-
-Record = TypeVar("Record", bound=RequestModel)
-
-
-def read(
-    model: type[Record], values: dict[str, Any] | bytes, source: str = "query string"
-) -> Record:
-    """The record of a query string or form, or of a JSON body."""
-    try:
-        if isinstance(values, bytes):
-            return model.model_validate_json(values)
-        return model.model_validate(values)
-    except ValidationError as error:
-        source = "body" if isinstance(values, bytes) else source
-        errors = error.errors(include_url=False)
-        unknown = [each for each in errors if each["type"] == "extra_forbidden"]
-        raise invalid((unknown or errors)[0], model, source) from error
-
-
-def check_query_string(text: bytes) -> None:
-    """Refuse a query string that is too long or not UTF-8."""
-    if len(text) > MAX_QUERY_STRING:
-        raise refused(414)
-    try:
-        unquote_to_bytes(text).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise RequestError(422, "ParameterError", "the query string is not UTF-8") from error
 
 
 class Api:
@@ -149,9 +66,13 @@ class Api:
         self.metrics.count(bundle.short, answered)
         return json_response(answer)
 
-    def cart(self, request: Request, cart: schemas.CartQuery) -> Response:
+    def cart(
+        self,
+        request: Request,
+        cart: schemas.CartQuery,
+        query: Annotated[schemas.NoQuery, Query()],
+    ) -> Response:
         """The complements of a cart, the best first, each with the items that it goes with."""
-        check_no_query(request)
         snapshot = snapshot_of(request)
         bundle = snapshot.bundle
         self._count_unknown(bundle, cart.items)
@@ -262,40 +183,46 @@ class Api:
             self.metrics.unknown.labels(bundle.short).inc(unknown)
 
 
-def add_api(app: FastAPI, metrics: Metrics) -> None:
+KEY_SCHEMES = (
+    HTTPBearer(scheme_name="bearer", auto_error=False),
+    APIKeyHeader(name="X-API-Key", scheme_name="header", auto_error=False),
+)
+"""For OpenAPI: how a key is sent. The middleware checks it."""
+
+
+def add_api(app: FastAPI, metrics: Metrics, *, needs_key: bool) -> None:
     """Add the routes of the API."""
     api = Api(metrics)
-    router = APIRouter(route_class=Route, tags=["api"])
+    schemes = [Security(each) for each in KEY_SCHEMES] if needs_key else []
+    router = APIRouter(tags=["api"], dependencies=schemes)
     common, posted = (401, 404, 414, 422, 503), (401, 404, 408, 413, 422, 503)
-    text: dict[str, Any] = {"text/csv": {"schema": {"type": "string"}}}
-    file: dict[int | str, Any] = {200: {"content": text}, **error_responses(*common)}
     for path, handler, shape, errors in (
         ("/v1/complements", api.complements, schemas.Complements, common),
         ("/v1/cart/complements", api.cart, schemas.CartComplements, posted),
         ("/v1/items/{item:path}", api.item, schemas.ItemOut, common),
         ("/v1/pair", api.pair, schemas.Pair, common),
         ("/v1/pairs", api.pairs, schemas.PairsOut, common),
-        ("/v1/pairs.csv", api.pairs_csv, None, ()),
         ("/v1/items", api.items, schemas.SearchResults, (401, 414, 422, 503)),
         ("/v1/model", api.model, schemas.ModelOut, (401, 422, 503)),
-        ("/healthz", api.healthz, schemas.Health, ()),
-        ("/readyz", api.readyz, schemas.Health, ()),
     ):
         router.add_api_route(
             path,
             handler,
             methods=["POST" if errors is posted else "GET"],
             response_model=shape,
-            responses=file if shape is None else error_responses(*errors),
-            response_class=StreamingResponse if shape is None else JSONResponse,
+            responses=error_responses(*errors),
         )
+    text: dict[str, Any] = {"content": {"text/csv": {"schema": {"type": "string"}}}}
+    router.add_api_route(
+        "/v1/pairs.csv",
+        api.pairs_csv,
+        response_class=StreamingResponse,
+        responses={200: text, **error_responses(*common)},
+    )
     router.add_api_route("/metrics", api.prometheus, include_in_schema=False)
     app.include_router(router)
-
-
-def check_no_query(request: Request) -> None:
-    """Refuse parameters where none are read."""
-    read(schemas.NoQuery, dict(request.query_params))
+    for path, probe in (("/healthz", api.healthz), ("/readyz", api.readyz)):
+        app.add_api_route(path, probe, response_model=schemas.Health, tags=["api"])
 
 
 def snapshot_of(request: Request) -> ServingSnapshot:

@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
@@ -21,7 +22,7 @@ from neatrec.service.editor import Editor, add_editor
 from neatrec.service.metrics import Metrics
 from neatrec.service.middleware import PROBES, RequestMiddleware
 from neatrec.service.pages import add_page
-from neatrec.service.problems import RequestError, refused
+from neatrec.service.problems import RequestError, invalid, refused
 from neatrec.service.settings import ServiceSettings
 from neatrec.service.watcher import BundleWatcher
 
@@ -29,15 +30,6 @@ ABOUT = (
     "What goes with what, with the evidence. Every answer names the version of the bundle that it "
     "came from. Association, not proof of extra sales."
 )
-KEY_SCHEMES = {
-    "bearer": {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer KEY`."},
-    "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
-    "password": {
-        "type": "http",
-        "scheme": "basic",
-        "description": "In a browser: any name, the key as password.",
-    },
-}
 
 
 def make_app(settings: ServiceSettings, watcher: BundleWatcher | None = None) -> ASGIApp:
@@ -59,10 +51,9 @@ def make_app(settings: ServiceSettings, watcher: BundleWatcher | None = None) ->
         redoc_url=None,
         strict_content_type=False,  # a cart without a content type is JSON
     )
-    for kind in (RequestError, HTTPException, ClientDisconnect, Exception):
+    for kind in (RequestError, RequestValidationError, HTTPException, ClientDisconnect, Exception):
         app.add_exception_handler(kind, _on_error)
-    add_api(app, live.metrics)
-    add_key_schemes(app, required=bool(live.keys))
+    add_api(app, live.metrics, needs_key=bool(live.keys))
     pages = add_page(app, settings)
     if settings.editor_key_file is not None and settings.rules is not None:
         editor = Editor(settings.rules, live, pages, live.metrics)
@@ -88,24 +79,8 @@ def make_app(settings: ServiceSettings, watcher: BundleWatcher | None = None) ->
 def api_document() -> dict[str, Any]:
     """The OpenAPI document of the service, without a bundle to serve."""
     app = FastAPI(title="neatrec", version=__version__, description=ABOUT)
-    add_api(app, Metrics())
-    add_key_schemes(app, required=True)
+    add_api(app, Metrics(), needs_key=True)
     return app.openapi()
-
-
-def add_key_schemes(app: FastAPI, *, required: bool) -> None:
-    """OpenAPI shows how a key is sent, and whether one is needed; the middleware checks it."""
-    made = app.openapi
-
-    def document() -> dict[str, Any]:
-        found = made()
-        found["components"]["securitySchemes"] = KEY_SCHEMES
-        found["security"] = [*([] if required else [{}]), *({name: []} for name in KEY_SCHEMES)]
-        for probe in PROBES:
-            found["paths"][probe]["get"]["security"] = []
-        return found
-
-    app.openapi = document  # type: ignore[method-assign]
 
 
 async def _on_error(request: Request, error: Exception) -> Response:
@@ -120,13 +95,18 @@ async def _on_error(request: Request, error: Exception) -> Response:
 
 def _problem_of(error: Exception) -> RequestError:
     """The error as the caller sees it; the middleware logs a fault of ours."""
+    if isinstance(error.__cause__, RequestError | ClientDisconnect):  # while a body was read
+        error = error.__cause__
     if isinstance(error, RequestError):
         return error
+    if isinstance(error, RequestValidationError):
+        return invalid(error.errors())
     if isinstance(error, ClientDisconnect):
         return refused(499)
     if not isinstance(error, HTTPException):
         return refused(500)
     known = {  # what the framework itself refuses
+        400: (422, "ParameterError", "the body is not JSON in UTF-8"),
         404: (404, "NotFound", "there is nothing at this address"),
         405: (405, "Method", "this address takes another method"),
     }

@@ -1,9 +1,8 @@
-"""Editing the rules on the page: log-in by key, a signed cookie, a token in every form."""
+"""Editing the rules on the page: log-in by key, a signed cookie, forms of our own page."""
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 import logging
 import os
@@ -15,18 +14,31 @@ from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.responses import RedirectResponse, Response
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    StringConstraints,
+    ValidationError,
+)
 
 from neatrec.errors import must_be
-from neatrec.service.api import Route, read, snapshot_of
+from neatrec.service.api import snapshot_of
 from neatrec.service.keys import Keys
 from neatrec.service.metrics import Metrics
-from neatrec.service.problems import RequestError, bad, refused
+from neatrec.service.problems import RequestError, bad, invalid
 from neatrec.service.rules import EVERY, Rule
 from neatrec.service.rules_file import RulesFile
 from neatrec.service.schemas import Count, Id, NoQuery, RequestModel
-from neatrec.service.sessions import HOURS, EditorSession, EndedSessions, open_session, read_session
-from neatrec.service.settings import MAX_FORM, MAX_NOTE
+from neatrec.service.sessions import (
+    HOURS,
+    EditorSession,
+    end_session,
+    has_ended,
+    open_session,
+    read_session,
+)
+from neatrec.service.settings import MAX_NOTE
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)
@@ -44,7 +56,7 @@ def _one_line(text: str) -> str:
     """Line breaks become blanks; what cannot be printed is refused."""
     line = " ".join(text.split())
     if printable(line, 4 * len(line) + 10) != line:
-        raise ValueError("not plain text")
+        raise ValueError("must be plain text")
     return line
 
 
@@ -74,7 +86,6 @@ class LoginForm(RequestModel):
 class SignedForm(RequestModel):
     """A form of somebody who is logged in."""
 
-    token: str
     version: str = ""
     """Of the rules that the page showed."""
     back: Back = "/rules"
@@ -108,7 +119,6 @@ class Editor:
         """A folder that cannot be written, and a key that readers have too, are refused at once."""
         self.watcher, self.pages, self.metrics = watcher, pages, metrics
         self.file = RulesFile(rules)
-        self.ended = EndedSessions(self.file)
         self.wrong_keys: Counter[str] = Counter()
         """Wrong keys that wait for their answer, by address."""
         if not os.access(self.file.path.parent, os.W_OK):
@@ -127,7 +137,7 @@ class Editor:
         """Who sent the request, if they are logged in."""
         cookie = request.cookies.get(COOKIE)
         found = None if cookie is None else read_session(self.keys, cookie)
-        return None if found is None or self.ended.holds(found) else found
+        return None if found is None or has_ended(self.file, found) else found
 
     def login_page(self, request: Request, query: Annotated[LoginQuery, Query()]) -> Response:
         """The form for a name and a key."""
@@ -174,7 +184,7 @@ class Editor:
     async def logout(self, request: Request, _: Annotated[NoQuery, Query()]) -> Response:
         """The session ends for every worker, whoever has a copy of its cookie."""
         session, _form = await self._signed(request, SignedForm)
-        await asyncio.to_thread(self.ended.add, session)
+        await asyncio.to_thread(end_session, self.file, session)
         answer = RedirectResponse("/", 303)
         answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
         return answer
@@ -224,18 +234,13 @@ class Editor:
         log.info("%s by %s: %s", event, printable(session.who), text)
 
     async def _signed(self, request: Request, shape: type[Signed]) -> tuple[EditorSession, Signed]:
-        """The session and the form of a request that is not forged."""
+        """The session and the form of a request that our own page sent."""
         check_same_site(request)
         session = self.session(request)
         if session is None:
             hint = "Log in at /login with an editor key."
             raise RequestError(403, "NoEditor", "only an editor may do this", hint=hint)
-        form = await read_form(request, shape)
-        if not hmac.compare_digest(form.token.encode("utf-8", "replace"), session.token.encode()):
-            hint = "Load the page again and repeat it."
-            message = "the form was not sent by a page of this session"
-            raise RequestError(403, "Forged", message, hint=hint)
-        return session, form
+        return session, await read_form(request, shape)
 
 
 def check_same_site(request: Request) -> None:
@@ -251,25 +256,22 @@ async def read_form(request: Request, shape: type[Form]) -> Form:
     """The fields of a form, each given once."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
         raise RequestError(415, "ParameterError", f"the body must be {FORM}")
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > MAX_FORM:
-            raise refused(413, MAX_FORM)
     try:
-        text = body.decode("utf-8")
+        text = (await request.body()).decode("utf-8")
         fields = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=20)
     except ValueError as error:
         raise RequestError(422, "ParameterError", "the body is not a form in UTF-8") from error
-    given = dict(fields)
-    if len(given) != len(fields):
-        raise bad("form", "one value for each field", len(fields))
-    return read(shape, given, "form")
+    try:
+        return shape.model_validate(dict(fields))
+    except ValidationError as error:
+        raise invalid(
+            [{**each, "loc": ("form", *each["loc"])} for each in error.errors()]
+        ) from None
 
 
 def add_editor(app: FastAPI, editor: Editor) -> None:
     """Add the routes of those who edit."""
-    router = APIRouter(route_class=Route, include_in_schema=False)
+    router = APIRouter(include_in_schema=False)
     for path, method, handler in (
         ("/login", "GET", editor.login_page),
         ("/login", "POST", editor.login),

@@ -14,7 +14,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from neatrec.service.keys import Keys
 from neatrec.service.problems import RequestError, refused
-from neatrec.service.settings import BODY_SECONDS, MAX_BODY, AddressTemplate, ServiceSettings
+from neatrec.service.settings import (
+    BODY_SECONDS,
+    MAX_BODY,
+    MAX_QUERY_STRING,
+    AddressTemplate,
+    ServiceSettings,
+)
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -103,7 +109,9 @@ class RequestMiddleware:
                 return refused(401)
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or len(length) > MAX_DIGITS or int(length) > MAX_BODY:
-            return refused(413, MAX_BODY)
+            return refused(413)
+        if len(scope["query_string"]) > MAX_QUERY_STRING:
+            return refused(414)
         if self.in_flight >= self.max_in_flight:
             self.watcher.metrics.shed.inc()
             return refused(503)
@@ -183,10 +191,10 @@ def limited(receive: Receive) -> Receive:
             async with asyncio.timeout(deadline - time.monotonic()):
                 message = await receive()
         except TimeoutError as error:
-            raise refused(408, BODY_SECONDS) from error
+            raise refused(408) from error
         size += len(message.get("body", b""))
         if size > MAX_BODY:
-            raise refused(413, MAX_BODY)
+            raise refused(413)
         return message
 
     return receive_in_time

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from neatrec._version import __version__
 from neatrec.service import schemas, views
 from neatrec.service.answers import completes, goes_with, page_of_pairs
-from neatrec.service.api import Route, find, snapshot_of
+from neatrec.service.api import find, snapshot_of
 from neatrec.service.problems import RequestError, bad
 from neatrec.service.sessions import EditorSession
 from neatrec.service.settings import MAX_ITEMS, ServiceSettings
@@ -29,23 +29,35 @@ RULES = 500
 """Rules on a page."""
 
 
-class PageRoute(Route):
-    """A route whose blank parameters count as absent: a form sends them for empty fields."""
+class PageForm(schemas.RequestModel):
+    """Fields of a page: a browser sends a blank text for each that is left empty."""
 
-    keeps_blanks = False
+    @model_validator(mode="before")
+    @classmethod
+    def without_blanks(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        """The fields that have a text."""
+        return {name: text for name, text in fields.items() if text not in ("", [""])}
 
 
-class SearchForm(schemas.RequestModel):
+class SearchForm(PageForm):
     """A search, or nothing."""
 
     q: schemas.Words | None = None
 
 
-class ItemForm(schemas.ItemFilters):
+class ItemForm(PageForm, schemas.ItemFilters):
     """An item and its filters."""
 
     id: schemas.Id
     k: schemas.Count = SHOWN
+
+
+class PairForm(PageForm, schemas.PairQuery):
+    """Two items."""
+
+
+class PairsForm(PageForm, schemas.PairsQuery):
+    """A page of pairs."""
 
 
 class CartForm(SearchForm):
@@ -87,7 +99,7 @@ class Pages:
             unanswered=views.unanswered(bundle, 12),
         )
 
-    def pairs(self, request: Request, form: Annotated[schemas.PairsQuery, Query()]) -> Response:
+    def pairs(self, request: Request, form: Annotated[PairsForm, Query()]) -> Response:
         """All pairs with evidence."""
         bundle = snapshot_of(request).bundle
         total, rows, next_page = page_of_pairs(bundle, form)
@@ -116,7 +128,7 @@ class Pages:
             count=bundle.count[code],
         )
 
-    def pair(self, request: Request, form: Annotated[schemas.PairQuery, Query()]) -> Response:
+    def pair(self, request: Request, form: Annotated[PairForm, Query()]) -> Response:
         """The evidence of a pair."""
         snapshot = snapshot_of(request)
         bundle = snapshot.bundle
@@ -201,7 +213,7 @@ class Pages:
 def add_page(app: FastAPI, settings: ServiceSettings) -> Pages:
     """Add the page to `app`; its handlers run in threads."""
     pages = Pages(settings)
-    router = APIRouter(route_class=PageRoute, include_in_schema=False)
+    router = APIRouter(include_in_schema=False)
     router.add_api_route("/", pages.home, response_model=None)
     for name in ("item", "pair", "pairs", "cart", "quality"):
         router.add_api_route(f"/{name}", getattr(pages, name), response_model=None)

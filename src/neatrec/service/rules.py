@@ -11,14 +11,9 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from neatrec.errors import SourceError
-from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.settings import MAX_K
-from neatrec.serving.filters import EVERY_ITEM, ShopRules
-from neatrec.text import printable
+from neatrec.text import plural, printable
 
 COLUMNS = ("query", "item", "action", "position", "until", "note", "who", "when")
 REQUIRED = ("query", "item", "action")
@@ -50,6 +45,20 @@ class Rule:
     def holds(self, day: date) -> bool:
         """Whether the rule acts on `day`."""
         return self.until is None or day <= self.until
+
+    @property
+    def words(self) -> str:
+        """The effect of the rule.
+
+        >>> Rule("a", "b", "boost", 2).words, Rule("*", "b", "block").words
+        ('2 places up', 'hidden everywhere')
+        """
+        every = " everywhere" if self.query == EVERY else ""
+        if self.action == "pin":
+            return f"pinned to place {self.position}"
+        if self.action == "boost":
+            return f"{plural(self.position, 'place')} up{every}"
+        return {"block": "hidden", "note": "note"}[self.action] + every
 
 
 @dataclass(frozen=True)
@@ -130,13 +139,12 @@ def read_available(file: Path) -> frozenset[str]:
 
 def _bytes_of(file: Path) -> bytes:
     try:
-        size = file.stat().st_size
-        content = file.read_bytes() if size <= MAX_BYTES else b""
+        if file.stat().st_size > MAX_BYTES:
+            message = f"{printable(file)} is larger than {MAX_BYTES:,} bytes"
+            raise SourceError(message, file=str(file))
+        return file.read_bytes()
     except OSError as error:
         raise _unreadable(file) from error
-    if size > MAX_BYTES:
-        raise SourceError(f"{printable(file)} is larger than {MAX_BYTES:,} bytes", file=str(file))
-    return content
 
 
 def text_of(content: bytes, file: Path) -> str:
@@ -176,35 +184,3 @@ def _rule(header: list[str], row: list[str], lines: tuple[int, int]) -> Rule:
         got = printable(until)
         raise ValueError(f"`until` must be a day such as 2026-12-24, got {got!r}") from error
     return Rule(**cell, position=int(position), until=day, lines=lines)
-
-
-def compile_rules(
-    bundle: LoadedBundle, rules: Rules, available: frozenset[str] | None, day: date
-) -> ShopRules:
-    """The rules of `day` in codes; ids that this catalogue does not hold have no effect."""
-    blocked: dict[int, set[int]] = {}
-    pinned: dict[int, list[tuple[int, int]]] = {}
-    boosted: dict[int, dict[int, int]] = {}
-    for rule in rules.today(day):
-        item = bundle.code(rule.item)
-        query = EVERY_ITEM if rule.query == EVERY else bundle.code(rule.query)
-        if item is None or query is None or query == item:
-            continue
-        if rule.action == "block":
-            blocked.setdefault(query, set()).add(item)
-        elif rule.action == "pin":
-            pinned.setdefault(query, []).append((rule.position, item))
-        elif rule.action == "boost":
-            boosted.setdefault(query, {})[item] = rule.position
-    return ShopRules(
-        {query: frozenset(items) for query, items in blocked.items()},
-        {query: tuple(sorted(pins)) for query, pins in pinned.items()},
-        boosted,
-        None if available is None else _mask(bundle, available),
-    )
-
-
-def _mask(bundle: LoadedBundle, available: frozenset[str]) -> npt.NDArray[np.bool_]:
-    mask = np.zeros(len(bundle.ids), dtype=np.bool_)
-    mask[[code for item in available if (code := bundle.code(item)) is not None]] = True
-    return mask

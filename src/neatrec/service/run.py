@@ -40,6 +40,7 @@ END = 6
 """Seconds after which a worker that has not ended is killed."""
 PIPELINED = 8
 """Requests of one connection that wait for the one before them."""
+BACKLOG = 4096
 ENDING = (signal.SIGINT, signal.SIGTERM)
 CANNOT_START = 3
 """The exit code of a worker that found no good bundle."""
@@ -91,19 +92,22 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; requests in progress finish, then the signal acts as usual.
 
-    `ready` is called with the address once the service accepts connections.
+    `ready` is called with the address once connections are accepted.
     """
     require_api_key(host, settings)
     settings = replace(settings, host=host)
     with bound(host, port) as listener:
-        port = listener.getsockname()[1]  # port 0: the one that was free
         app = make_app(settings)  # a bad bundle is refused here, not by every worker
-        with announced(settings.bundle, host, port, ready):
-            if workers == 1:
-                uvicorn_server(app, log_config).run([listener])
-                return
-            del app
-            serve_by_workers(settings, listener, workers, log_config)
+        listener.listen(BACKLOG)  # who connects from now on waits until the application runs
+        name, port = f"[{host}]" if ":" in host else host, listener.getsockname()[1]
+        address = f"http://{printable(name)}:{port}"
+        log.info("serving %s on %s (Ctrl-C ends it)", printable(settings.bundle), address)
+        threading.Thread(target=ready, args=(address,), daemon=True).start()
+        if workers == 1:
+            uvicorn_server(app, log_config).run([listener])
+            return
+        del app
+        serve_by_workers(settings, listener, workers, log_config)
 
 
 def uvicorn_server(app: Any, log_config: dict[str, Any] | None) -> uvicorn.Server:
@@ -116,7 +120,7 @@ def uvicorn_server(app: Any, log_config: dict[str, Any] | None) -> uvicorn.Serve
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=DRAIN,
-        backlog=4096,
+        backlog=BACKLOG,
     )
     return uvicorn.Server(config)
 
@@ -201,29 +205,3 @@ def work(
 def _end_with(sentinel: int) -> None:
     wait([sentinel])
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-@contextmanager
-def announced(bundle: Path, host: str, port: int, ready: Callable[[str], object]) -> Iterator[None]:
-    """Log the address of the service once it accepts connections."""
-    over = threading.Event()
-    address = f"[{host}]" if ":" in host else host
-
-    def wait_until_listening() -> None:
-        while not over.wait(0.02):
-            try:
-                socket.create_connection((host, port), timeout=1).close()
-            except OSError:
-                continue
-            url = f"http://{printable(address)}:{port}"
-            log.info("serving %s on %s (Ctrl-C ends it)", printable(bundle), url)
-            ready(url)
-            return
-
-    waiting = threading.Thread(target=wait_until_listening, name="neatrec-announce", daemon=True)
-    waiting.start()
-    try:
-        yield
-    finally:
-        over.set()
-        waiting.join()

@@ -14,10 +14,8 @@ from pydantic import (
 )
 from pydantic.json_schema import SkipJsonSchema
 
-from neatrec.service.problems import bad, refused
+from neatrec.service.problems import REFUSED
 from neatrec.service.settings import (
-    BODY_SECONDS,
-    MAX_BODY,
     MAX_CATEGORIES,
     MAX_ITEMS,
     MAX_K,
@@ -25,15 +23,8 @@ from neatrec.service.settings import (
     MAX_SEARCH,
     K,
 )
-from neatrec.serving import FOOTER, Evidence, strata_words
+from neatrec.serving import FOOTER, Evidence
 from neatrec.serving.evidence import PUBLIC
-
-
-def _whole(value: Any) -> Any:
-    """24.0 is a whole number to JSON; in a query string only digits are."""
-    if isinstance(value, str) and not (value.isascii() and value.isdecimal()):
-        raise ValueError("not a whole number")
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _id_text(value: Any) -> Any:
@@ -52,9 +43,14 @@ Words = Annotated[
 ]
 Level = Literal["certain", "likely", "guess", "category"]
 SameCategory = Literal["last", "exclude", "mix"]
-Month = Annotated[int, Field(ge=1, le=12), BeforeValidator(_whole)]
-Count = Annotated[int, Field(ge=1, le=MAX_K), BeforeValidator(_whole)]
-PageNumber = Annotated[int, Field(ge=1, le=10**7), BeforeValidator(_whole)]
+Month = Annotated[int, Field(ge=1, le=12)]
+# 24.0 is a whole number to JSON
+Count = Annotated[
+    int,
+    Field(ge=1, le=MAX_K),
+    BeforeValidator(lambda k: int(k) if isinstance(k, float) and k.is_integer() else k),
+]
+PageNumber = Annotated[int, Field(ge=1, le=10**7)]
 Sort = Literal["beyond", "revenue", "strength", "customers", "sure", "new"]
 Absent = SkipJsonSchema[None]
 """Of a parameter that may be left out; null itself cannot be sent."""
@@ -70,18 +66,8 @@ GRADED: Any = {
     "strength": COUNTED.strength,
     "evidence": {"words": COUNTED.words(), **COUNTED.to_dict()},
 }
-PAIR: Any = {"a": SPAGHETTI, "b": SAUCE, **GRADED}
 COMPLEMENT: Any = {"rank": 1, **SAUCE, **GRADED, "goes_with": []}
-BUNDLE: Any = {"bundle": "5f0c0f7a4be1c1c5a2f1a6e0a6a5a1f3d4f5b6c7d8e9fa0b1c2d3e4f5a6b7c8d"}
-HEAD: Any = {**BUNDLE, "model": "odds"}
-TAIL: Any = {"notes": [], "footer": FOOTER}
-STRATA = ("basket_size", "month", "store")
-ERROR: Any = {
-    "kind": "UnknownItemError",
-    "message": "no item has the id 'spagetti'",
-    "hint": "Did you mean 'Spaghetti' (id 24852)?",
-    "near": [SPAGHETTI],
-}
+HEAD: Any = {"bundle": "5f0c0f7a4be1c1c5a2f1a6e0a6a5a1f3d4f5b6c7d8e9fa0b1c2d3e4f5a6b7c8d"}
 
 
 def _example(**example: Any) -> ConfigDict:
@@ -290,7 +276,9 @@ class Complement(Item, GradedPair):
 class Complements(ModelAnswer):
     """The complements of an item."""
 
-    model_config = _example(**HEAD, query=SPAGHETTI, complements=[COMPLEMENT], **TAIL)
+    model_config = _example(
+        **HEAD, model="odds", query=SPAGHETTI, complements=[COMPLEMENT], notes=[], footer=FOOTER
+    )
     query: Item
     complements: list[Complement]
     explained: list[Complement] | None = Field(
@@ -302,7 +290,6 @@ class Complements(ModelAnswer):
 class CartComplements(ModelAnswer):
     """The complements of a cart."""
 
-    model_config = _example(**HEAD, cart=[SPAGHETTI], complements=[COMPLEMENT], **TAIL)
     cart: list[Item]
     complements: list[Complement]
     notes: list[str]
@@ -311,7 +298,7 @@ class CartComplements(ModelAnswer):
 class Pair(ModelAnswer, GradedPair):
     """The evidence card of two items."""
 
-    model_config = _example(**HEAD, **PAIR, footer=FOOTER)
+    model_config = _example(**HEAD, model="odds", a=SPAGHETTI, b=SAUCE, **GRADED, footer=FOOTER)
     a: Item
     b: Item
 
@@ -329,9 +316,6 @@ class ListedPair(GradedPair):
 class PairsOut(ModelAnswer):
     """A page of all pairs with evidence."""
 
-    model_config = _example(
-        **HEAD, total=51, page=1, next_page=2, pairs=[{**PAIR, "new": False}], footer=FOOTER
-    )
     total: int = Field(description="Pairs that fit.")
     page: int
     next_page: int | None = Field(description="The next page that has pairs; null on the last.")
@@ -341,9 +325,6 @@ class PairsOut(ModelAnswer):
 class ItemOut(FoundItem):
     """One item."""
 
-    model_config = _example(
-        **BUNDLE, **SPAGHETTI, count=410, variants=["500g"], certain=12, likely=3, explained=1
-    )
     bundle: str
     variants: list[str] = Field(description="Ids that are folded into this item.")
     certain: int = Field(description="Certain pairs of this item.")
@@ -354,9 +335,6 @@ class ItemOut(FoundItem):
 class SearchResults(BaseModel):
     """Items by name."""
 
-    model_config = _example(
-        **BUNDLE, q="spagetti", items=[{**SPAGHETTI, "count": 9, "exact": False}]
-    )
     bundle: str
     q: str
     items: list[FoundItem]
@@ -365,17 +343,6 @@ class SearchResults(BaseModel):
 class ModelOut(BaseModel):
     """The model."""
 
-    model_config = _example(
-        **HEAD,
-        kind="hybrid",
-        created="2024-05-01T03:10:00+00:00",
-        items=49688,
-        k=100,
-        strata=list(STRATA),
-        evidence=strata_words(STRATA),
-        coverage={"certain": {"items": 0.21, "sales": 0.83}},
-        version="1.0.0",
-    )
     bundle: str
     model: str
     kind: str
@@ -417,18 +384,8 @@ class ErrorOut(BaseModel):
     error: ErrorBody
 
 
-EXAMPLES: dict[int, Any] = {
-    **{status: refused(status).to_dict() for status in (401, 414, 503)},
-    404: {"error": ERROR},
-    408: refused(408, BODY_SECONDS).to_dict(),
-    413: refused(413, MAX_BODY).to_dict(),
-    422: bad("k", f"a whole number from 1 to {MAX_K}", "101", hint="Ask for fewer.").to_dict(),
-}
-
-
 def error_responses(*statuses: int) -> dict[int | str, Any]:
-    """These errors of a route, with examples."""
-    return {
-        status: {"model": ErrorOut, "content": {"application/json": {"example": EXAMPLES[status]}}}
-        for status in statuses
-    }
+    """These errors of a route."""
+    words = {404: "no such item or category", 422: "no such parameter, or a wrong value"}
+    words |= {status: message for status, (_, message, _) in REFUSED.items()}
+    return {status: {"model": ErrorOut, "description": words[status]} for status in statuses}

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import hmac
 import json
-import os
 import secrets
 import time
 from dataclasses import dataclass
@@ -26,70 +25,55 @@ class EditorSession:
     """Somebody who logged in with an editor key."""
 
     who: str
-    token: str
-    """A secret of every form of this session, which no other page can know."""
-    number: str
     ends: int
     """In seconds since 1970."""
+    number: str
 
 
 def open_session(key: bytes, who: str) -> str:
     """The cookie of a new session, signed with the key: taking the key out of its file ends it."""
     content = json.dumps([who, int(time.time()) + HOURS * 3600, secrets.token_hex(16)])
     payload = base64.urlsafe_b64encode(content.encode()).decode()
-    return f"{payload}.{_sign(key, 'session', payload)}"
+    return f"{payload}.{_signature(key, payload)}"
 
 
 def read_session(keys: Keys, cookie: str) -> EditorSession | None:
     """The session of a cookie; None where it is not signed with a valid key, or over."""
     payload, _, signature = cookie.rpartition(".")
     given = signature.encode("utf-8", "replace")
-    signed = [
-        key
-        for key in keys.valid
-        if hmac.compare_digest(_sign(key, "session", payload).encode(), given)
-    ]
-    if not signed:
+    if not any(hmac.compare_digest(_signature(k, payload).encode(), given) for k in keys.valid):
         return None
-    who, ends, number = json.loads(base64.urlsafe_b64decode(payload))
-    if time.time() >= ends:
-        return None
-    return EditorSession(who, _sign(signed[0], "form", payload), number, ends)
+    session = EditorSession(*json.loads(base64.urlsafe_b64decode(payload)))
+    return session if time.time() < session.ends else None
 
 
-def _sign(key: bytes, purpose: str, text: str) -> str:
-    content = f"neatrec {purpose} {text}".encode("utf-8", "replace")
+def _signature(key: bytes, payload: str) -> str:
+    content = f"neatrec session {payload}".encode("utf-8", "replace")
     return hmac.new(key, content, hashlib.sha256).hexdigest()
 
 
-class EndedSessions:
-    """Sessions that were logged out of, one per line, known to all workers and after a restart."""
+def has_ended(rules: RulesFile, session: EditorSession) -> bool:
+    """Whether somebody logged out of the session."""
+    return _line(session) in _ended(rules)
 
-    def __init__(self, rules: RulesFile) -> None:
-        self.rules = rules
 
-    @property
-    def path(self) -> Path:
-        """The file, beside the rules."""
-        return self.rules.path.with_name(self.rules.path.name + ENDED)
+def end_session(rules: RulesFile, session: EditorSession) -> None:
+    """End a session for all workers, also after a restart; those that are over are forgotten."""
+    with rules.locked():
+        kept = [line for line in _ended(rules) if int(line.partition(" ")[0]) > time.time()]
+        rules.replace_by(_file(rules), "\n".join([*kept, _line(session)]).encode())
 
-    def lines(self) -> list[str]:
-        """The number of each session, and when it would have ended."""
-        try:
-            return self.path.read_text(errors="replace").splitlines()
-        except FileNotFoundError:
-            return []
 
-    def holds(self, session: EditorSession) -> bool:
-        """Whether somebody logged out of the session."""
-        return f"{session.number} {session.ends}" in self.lines()
+def _line(session: EditorSession) -> str:
+    return f"{session.ends} {session.number}"
 
-    def add(self, session: EditorSession) -> None:
-        """End a session; those whose time is over are forgotten."""
-        with self.rules.locked():
-            ends = [(line, line.partition(" ")[2]) for line in self.lines()]
-            kept = [line for line, end in ends if end.isdigit() and int(end) > time.time()]
-            writing = self.path.with_name(self.path.name + ".writing")
-            text = "\n".join([*kept, f"{session.number} {session.ends}"])
-            self.rules.write(writing, text.encode())
-            os.replace(writing, self.path)
+
+def _file(rules: RulesFile) -> Path:
+    return rules.path.with_name(rules.path.name + ENDED)
+
+
+def _ended(rules: RulesFile) -> list[str]:
+    try:
+        return _file(rules).read_text().splitlines()
+    except FileNotFoundError:
+        return []

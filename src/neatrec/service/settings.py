@@ -19,8 +19,6 @@ MAX_NAME = 256
 """Of a category. Ids are limited only by the query string or the body."""
 MAX_NOTE = 200
 """Characters of a note to a rule."""
-MAX_FORM = 16 * 1024
-"""Bytes of a form that an editor sends."""
 MAX_GUESS = 256
 """Of an unknown id for which near names are looked for."""
 MAX_SEARCH = 256

@@ -14,12 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.service.answers import goes_with
-from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.rules import EVERY
-from neatrec.service.rules_file import words_of
 from neatrec.service.schemas import RequestFilters
 from neatrec.service.settings import MAX_K
-from neatrec.service.snapshot import ServingSnapshot
+from neatrec.service.snapshot import LoadedBundle, ServingSnapshot
 from neatrec.serving import Answer, Evidence
 from neatrec.serving.evidence import LIKELY_Q, PUBLIC, coincidence_words
 from neatrec.serving.filters import LEVELS
@@ -207,7 +205,7 @@ def rules_about(
         here = [codes is None or bundle.code(text) in codes for text in texts]
         if all(here) if both else any(here):
             item, query = brief(rule.item), None if rule.query == EVERY else brief(rule.query)
-            words, holds = words_of(rule), rule.holds(snapshot.day)
+            words, holds = rule.words, rule.holds(snapshot.day)
             found.append(
                 {"rule": rule, "query": query, "item": item, "words": words, "holds": holds}
             )

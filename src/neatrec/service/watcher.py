@@ -5,28 +5,29 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
-from weakref import WeakValueDictionary
 
-from neatrec.bundle import read_manifest
 from neatrec.bundle.manifest import NAME
 from neatrec.bundle.versions import CURRENT, StoredVersion, bundle_in, versions_of
-from neatrec.errors import NeatrecError, ResourceError
+from neatrec.errors import NeatrecError
 from neatrec.service.keys import Keys, read_keys
-from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.metrics import Metrics
 from neatrec.service.rules import Rules, read_available, read_rules
 from neatrec.service.settings import ServiceSettings
-from neatrec.service.snapshot import ServingSnapshot, make_snapshot
+from neatrec.service.snapshot import LoadedBundle, ServingSnapshot, make_snapshot
 from neatrec.serving import PairTable
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)
+
+RETRY = 60.0
+"""Seconds until content that was refused is tried again although it did not change."""
 Value = TypeVar("Value")
 Stamp = tuple[tuple[str, int, int, int], ...] | None
 
@@ -65,8 +66,10 @@ class Watched(Generic[Value]):
         self.refusal: str | None = None
         """Why the current content of the path is not used."""
         self.stamp: Stamp = stamp_of(path)
-        self.failing: tuple[Stamp] | None = None
-        """The stamp of content that is tried at every check, but logged and counted once."""
+        self.bad: Stamp = None
+        self.again = 0.0
+        """The stamp of content that was refused, and when it is tried again: the machine may have
+        been short of something."""
         try:
             self.value = read(path)
         except Exception as error:
@@ -75,45 +78,28 @@ class Watched(Generic[Value]):
             self.value, self.refusal = fall_back(path, error), printable(error, 500)
             refused()
 
+    def changed(self) -> bool:
+        """Whether the path holds what was not read yet, or what was refused a while ago."""
+        stamp = stamp_of(self.path)
+        return stamp != self.stamp and (stamp != self.bad or time.monotonic() >= self.again)
+
     def reload(self) -> bool:
         """Read again if the path changed; whether there is a new value."""
+        if not self.changed():
+            return False
         stamp = stamp_of(self.path)
-        if stamp == self.stamp:
-            return False
         try:
-            value = self.read(self.path)
-        except Exception as error:  # noqa: BLE001 (whatever it is, it is logged)
-            self._refuse(stamp, error)
+            self.value = self.read(self.path)
+        except Exception as error:
+            self.bad, self.again = stamp, time.monotonic() + RETRY
+            self.refusal = printable(error, 500) or type(error).__name__
+            self.refused()
+            what = f"{self.what} at {printable(self.path)} refused, the old one stays"
+            log.error("%s: %s", what, self.refusal, exc_info=not isinstance(error, NeatrecError))
             return False
-        self.value, self.stamp, self.failing, self.refusal = value, stamp, None, None
+        self.stamp, self.refusal = stamp, None
         log.info("%s loaded: %s", self.what, printable(self.path))
         return True
-
-    def _refuse(self, stamp: Stamp, error: Exception) -> None:
-        again = is_passing(error)
-        if again and self.failing == (stamp,):
-            return
-        if again:
-            self.failing, when = (stamp,), "it is tried again at every check"
-        else:
-            self.stamp, self.failing = stamp, None
-            when = "it is not tried again before it changes"
-        self.refusal = printable(error, 500) or type(error).__name__
-        self.refused()
-        unforeseen = error if not isinstance(error, NeatrecError | OSError | MemoryError) else None
-        what = f"{self.what} at {printable(self.path)} refused, the old one stays; {when}"
-        log.error("%s: %s", what, self.refusal, exc_info=unforeseen)
-
-
-def is_passing(error: BaseException | None) -> bool:
-    """Whether the same file may be readable later: the machine was short of something."""
-    if isinstance(error, ResourceError) or not isinstance(error, NeatrecError):
-        return True
-    while error is not None:
-        if isinstance(error, MemoryError | OSError) and not isinstance(error, FileNotFoundError):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 class BundleWatcher:
@@ -138,7 +124,6 @@ class BundleWatcher:
         )
         self._lock = threading.Lock()
         """Held while rules or list are read again and the snapshot is replaced."""
-        self._rules_stat = self._stat_rules()
         self.snapshot = self._snapshot(_today())
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -198,21 +183,13 @@ class BundleWatcher:
 
         A request looks each time, so that an edit holds at once in every worker.
         """
-        return self.settings.editor_key_file is not None and self._stat_rules() != self._rules_stat
+        return self.settings.editor_key_file is not None and self.rules.changed()
 
     def take_rules(self) -> None:
         """Read the rules again, if they changed, and answer by them from now on."""
         with self._lock:
-            self._rules_stat = self._stat_rules()
             if self.rules.reload():
                 self.snapshot = self._snapshot(self.snapshot.day)
-
-    def _stat_rules(self) -> tuple[int, int, int] | None:
-        try:
-            found = os.stat(self.settings.rules or "")
-        except OSError:
-            return None
-        return found.st_ino, found.st_mtime_ns, found.st_size
 
     def _count_live(self) -> None:
         self.metrics.live(self.snapshot.bundle.index.manifest.created)
@@ -238,14 +215,9 @@ class BundleWatcher:
                 log.exception("checking for changes failed")
 
 
-_opened: WeakValueDictionary[str, PairTable] = WeakValueDictionary()
-"""Tables that are served, by version: a new one is compared with the one in memory."""
-
-
 def _open(path: Path) -> LoadedBundle:
     index = PairTable.open(bundle_in(path), verify=True)
     bundle = LoadedBundle(index, _before(path))
-    _opened[index.version] = index
     # made before the first request needs them
     _ = index.category, index.model, bundle.code_of_name
     return bundle
@@ -266,8 +238,7 @@ def _before(store: Path) -> PairTable | None:
     if not older:
         return None
     try:
-        served = _opened.get(read_manifest(older[0]).content_hash)
-        return PairTable.open(older[0]) if served is None else served
+        return PairTable.open(older[0])
     except (NeatrecError, OSError, MemoryError) as error:  # it is only compared with, not served
         name = printable(older[0].name)
         log.warning("version %s is not compared with: %s", name, printable(error, 500))
