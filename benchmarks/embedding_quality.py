@@ -28,7 +28,7 @@ AS_GENSIM = {"epochs": 20, "window": 5, "negatives": 5, "negative_exponent": 0.7
 """Settings of both models; each has its best learning rate on validation baskets."""
 ROWS: dict[str, Trial] = {
     **{name: Trial(name, {}) for name in (*PAPER, "popco", "shrunk-lift")},
-    "popco, window 5": Trial("popco", {"window": 5}),
+    "popco, window 5": Trial("popco within", {}),
     "neat, fresh negatives": Trial("neat", {"negatives_shared": False}),
     **{f"{name}, preset paper": Trial(name, {}, "paper") for name in PAPER},
     **{f"{name}-gpu": Trial(name, {}, device="gpu") for name in PAPER},

@@ -1,4 +1,4 @@
-"""gensim's skip-gram under our model contract: the peer of `item2vec` in studies of quality."""
+"""Peers of the embedding models under our contract: gensim's skip-gram, `popco` in a window."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN
 from neatrec.data.randomness import as_generator
 from neatrec.models import Run
+from neatrec.models.counts import PairCounts
 from neatrec.models.parameters import ModelParameters, parameter
+from neatrec.models.popularity import PopCo
 from neatrec.models.vectors import CosineModel
 
-DIM = 100
+DIM, WINDOW = 100, 5
 Codes = npt.NDArray[np.int32]
 
 
@@ -65,6 +68,16 @@ class Gensim(CosineModel):
         vectors = np.zeros((len(self.catalog), DIM), dtype=np.float32)
         vectors[[int(word) for word in found.index_to_key]] = found.vectors
         self._take(vectors)
+
+
+class PopCoWithin(PopCo):
+    """`popco` of the pairs that lie at most `WINDOW` lines apart in the cart."""
+
+    def _fit(self, baskets: Baskets, run: Run) -> None:
+        size, pairs = len(baskets.catalog), pairs_within(baskets, WINDOW)
+        ones = np.ones(len(pairs[0]), dtype=np.int64)
+        one_way = sparse.csr_matrix((ones, pairs), shape=(size, size))
+        self.counts = PairCounts(sparse.csr_matrix(one_way + one_way.T))
 
 
 def pairs_within(baskets: Baskets, window: int) -> tuple[Codes, Codes]:

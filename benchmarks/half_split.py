@@ -87,10 +87,12 @@ def attempt(trial: Trial, folder: Path | None, threads: int | None) -> Outcome:
 
 
 def _model(trial: Trial) -> Model:
-    if trial.model == "gensim":
-        from benchmarks.gensim_model import Gensim, GensimParameters
+    if trial.model in ("gensim", "popco within"):
+        from benchmarks.gensim_model import Gensim, GensimParameters, PopCoWithin
 
-        return Gensim(GensimParameters(**trial.settings))
+        if trial.model == "gensim":
+            return Gensim(GensimParameters(**trial.settings))
+        return PopCoWithin()
     return make_model(trial.model, trial.settings, preset=trial.preset)
 
 

@@ -154,9 +154,6 @@ def test_distinct_customers_survive_symmetry_where_nobody_can_count_twice() -> N
             id="unknown categories differ",
         ),
         pytest.param(
-            ["abc"], ["x", "x", "y"], {"window": 1}, {"bc": 1}, id="windows before categories"
-        ),
-        pytest.param(
             ["abc", "ac"],
             ["x", "x", "y"],
             {"min_basket": 3},
@@ -189,7 +186,7 @@ def test_no_basket_makes_an_empty_answer() -> None:
 
 def test_lines_that_need_64_bit_places_are_counted_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     baskets = Baskets.from_lists(["abcd", "bcd", "da"], users=["u", "w", "u"])
-    for counting in (CountOptions(), CountOptions(window=1, directed=False)):
+    for counting in (CountOptions(), CountOptions(directed=False)):
         with monkeypatch.context() as patch:
             patch.setattr(layout, "MAX_32_BIT_LINES", 0)
             found = count(baskets, counting)

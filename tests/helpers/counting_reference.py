@@ -22,9 +22,7 @@ def count_plainly(
         lines = baskets.items[baskets.offsets[number] : baskets.offsets[number + 1]].tolist()
         if len(lines) < counting.min_basket:
             continue
-        for (i, a), (j, b) in combinations(enumerate(lines), 2):
-            if counting.window is not None and j - i > counting.window:
-                continue
+        for a, b in combinations(lines, 2):
             if a == b or (category[a] == category[b] and category[a] != UNKNOWN):
                 continue
             pair = (a, b) if counting.directed or a < b else (b, a)
@@ -151,9 +149,7 @@ def shops(draw: st.DrawFn, *, ordered: bool | None = None, repeats: bool = True)
 def count_cases(draw: st.DrawFn) -> tuple[Baskets, CountOptions]:
     """Baskets and any counting that suits them."""
     baskets = draw(shops())
-    window = st.none() | st.integers(1, 6) | st.just(10**12)
     return baskets, CountOptions(
-        window=draw(window) if baskets.ordered else None,
         directed=draw(st.booleans()) if baskets.ordered else False,
         min_basket=draw(st.integers(1, 5)),
         category_level=draw(st.sampled_from([None, "deepest", *baskets.catalog.levels])),

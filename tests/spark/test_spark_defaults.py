@@ -31,11 +31,10 @@ def exhaust(context):
     except Exception as error:
         print(type(error).__name__, file=sys.stderr)
 
-def wait_for_the_end(part, like, bands):
+def wait_for_the_end(*arguments):
     time.sleep(120)
-    yield from ()
 
-engine._split = wait_for_the_end  # so that Java ends within a job, on the slowest machine too
+engine.count_band = wait_for_the_end  # so that Java ends within a job, on the slowest machine too
 thread = threading.Thread(target=exhaust, args=(SparkContext._active_spark_context,))
 thread.start()
 codes.append(labels(1000, "--engine", "spark"))

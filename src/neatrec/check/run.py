@@ -30,7 +30,7 @@ from neatrec.check.suspects import (
     placeholder_items,
 )
 from neatrec.cooccurrence import CountOptions
-from neatrec.cooccurrence.count_input import pairs_of_size
+from neatrec.cooccurrence.counting import pairs_of_size
 from neatrec.cooccurrence.engine import MEMORY, Engine
 from neatrec.cooccurrence.strata import FEW_BASKETS as FEW_IN_STRATUM
 from neatrec.cooccurrence.strata import (
@@ -210,7 +210,7 @@ def check_baskets(
     options = replace(TRIAL, strata=strata)
     long = baskets.sizes > LONG_BASKET
     shopping = baskets.select(~long) if long.any() else baskets
-    pairs = pairs_of_size(baskets.sizes, None)
+    pairs = pairs_of_size(baskets.sizes)
     records = int(pairs[~long].sum())
     affordable = records <= MAX_RECORDS
     if not affordable:

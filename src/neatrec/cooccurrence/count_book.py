@@ -50,9 +50,9 @@ class CountBook:
         """The totals of a part, from its pairs if these are counted already."""
         key = part, options
         if key not in self._margins:
-            if options.once_per_customer or options.window is not None:
+            if options.once_per_customer:
                 self.passes.append(part)
-            self._margins[key] = margins(self.part(part), options, self.engine)
+            self._margins[key] = margins(self.part(part), options)
         return self._margins[key]
 
     def part(self, name: str) -> Baskets:

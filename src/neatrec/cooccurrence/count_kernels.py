@@ -13,128 +13,55 @@ from __future__ import annotations
 import numpy as np
 
 from neatrec.compiled import compiled, prefetch
-from neatrec.cooccurrence.layout import AHEAD, ALL, ALL_ORDERED, CUSTOMERS, WINDOW
+from neatrec.cooccurrence.layout import AHEAD
 
 LOW = 0xFFFFFFFF
 
 
 @compiled
-def _prefetch_basket(p, posting, line):
-    """Load the basket of a later posting; the last postings load the last one again."""
-    prefetch(line, posting[min(p + AHEAD, len(posting) - 1), 0])
+def _fill_counters(r, rows, counters):
+    """Count the lines before each line of the row in its sorted basket; return the partners met.
 
-
-@compiled
-def _count_all(r, rows, counters):
-    """Count the lines before each line of the row in its sorted basket; return the partners met."""
-    posting, line_rank = rows.posting, rows.line_rank
-    counter, touched = counters.counter, counters.touched
-    met = np.int64(0)
-    for p in range(rows.bounds[r], rows.bounds[r + 1]):
-        _prefetch_basket(p, posting, line_rank)
-        s = np.int64(posting[p, 0])
-        for k in range(s, s + posting[p, 1]):
-            j = np.uint32(line_rank[k])
-            t = counter[j]
-            touched[met] = j  # kept only if `met` grows: no branch to mispredict
-            met += np.int64(t == 0)
-            counter[j] = t + 1
-    return met
-
-
-@compiled
-def _count_all_ordered(r, rows, counters):
-    """As `_count_all`, with direction: the upper half of a line is its position in the cart."""
+    If ordered, the upper half of a line is its position in the cart.
+    """
     posting, line = rows.posting, rows.line
     counter, touched = counters.counter, counters.touched
     met = np.int64(0)
     for p in range(rows.bounds[r], rows.bounds[r + 1]):
-        _prefetch_basket(p, posting, line)
+        # the last postings load the last basket again
+        prefetch(line, posting[min(p + AHEAD, len(posting) - 1), 0])
         s = np.int64(posting[p, 0])
         e = s + posting[p, 1]
-        own = line[e]
+        own = np.int64(line[e]) if rows.ordered else np.int64(-1)
         for k in range(s, e):
             j = np.uint32(line[k])
             t = counter[j]
-            touched[met] = j
+            touched[met] = j  # kept only if `met` grows: no branch to mispredict
             met += np.int64(t == 0)
             counter[j] = t + (np.int64(1) << (np.int64(line[k] < own) << 5))
     return met
 
 
 @compiled
-def _count_window(r, rows, counters):
-    """Neighbours of lower rank; one before the line adds to the upper half if `ordered`.
+def _fill_customers(r, rows, by_customer):
+    """Count the customers of each partner, per direction if directed.
 
-    All others count as the row's own item, which makes no pair with itself.
+    by_customer[j] = (customers packed as counters are, last customer of either direction). The
+    lines of a customer follow each other: a new customer differs from the last one.
     """
-    posting, line_rank = rows.posting, rows.line_rank
-    counter, touched = counters.counter, counters.touched
-    met = np.int64(0)
+    posting, line = rows.posting, rows.line
     for p in range(rows.bounds[r], rows.bounds[r + 1]):
-        _prefetch_basket(p, posting, line_rank)
-        own = np.int64(posting[p, 0])
-        for k in range(own - posting[p, 1], own + posting[p, 2] + 1):
-            j = min(np.uint32(line_rank[k]), np.uint32(r))
-            t = counter[j]
-            touched[met] = j
-            met += np.int64(t == 0)
-            counter[j] = t + (np.int64(1) << (np.int64(rows.ordered and k < own) << 5))
-    return met
-
-
-@compiled
-def _count_customer(j, backward, side, customer, by_customer, touched, met):
-    """Count a line pair of partner j (backward: the partner first), and its customer per side.
-
-    by_customer[j] = (counter, customers packed alike, last customer of either side). Undirected
-    pairs have one side. The lines of a customer follow each other: a new customer differs from the
-    last one.
-    """
-    one = np.int64(1) << (backward << 5)
-    t = by_customer[j, 0]
-    touched[met] = j
-    by_customer[j, 0] = t + one
-    by_customer[j, 1] += np.int64(by_customer[j, 2 + side] != customer) << (side << 5)
-    by_customer[j, 2 + side] = customer
-    return met + np.int64(t == 0)
-
-
-@compiled
-def _count_customers(r, rows, counters):
-    posting, line, customer = rows.posting, rows.line, rows.customer
-    by_customer, touched = counters.by_customer, counters.touched
-    met = np.int64(0)
-    for p in range(rows.bounds[r], rows.bounds[r + 1]):
-        _prefetch_basket(p, posting, line)
+        prefetch(line, posting[min(p + AHEAD, len(posting) - 1), 0])
         s = np.int64(posting[p, 0])
         e = s + posting[p, 1]
-        own = line[e] if rows.ordered else np.int64(-1)
+        own = np.int64(line[e]) if rows.directed else np.int64(-1)
         for k in range(s, e):
-            backward = np.int64(line[k] < own)
-            side = backward & np.int64(rows.directed)
-            met = _count_customer(
-                np.uint32(line[k]), backward, side, customer[p], by_customer, touched, met
+            j = np.uint32(line[k])
+            side = np.int64(line[k] < own)
+            by_customer[j, 0] += np.int64(by_customer[j, 1 + side] != rows.customer[p]) << (
+                side << 5
             )
-    return met
-
-
-@compiled
-def _count_window_customers(r, rows, counters):
-    posting, line_rank, customer = rows.posting, rows.line_rank, rows.customer
-    by_customer, touched = counters.by_customer, counters.touched
-    met = np.int64(0)
-    for p in range(rows.bounds[r], rows.bounds[r + 1]):
-        _prefetch_basket(p, posting, line_rank)
-        own = np.int64(posting[p, 0])
-        for k in range(own - posting[p, 1], own + posting[p, 2] + 1):
-            if line_rank[k] < r:
-                backward = np.int64(rows.ordered and k < own)
-                side = backward & np.int64(rows.directed)
-                met = _count_customer(
-                    np.uint32(line_rank[k]), backward, side, customer[p], by_customer, touched, met
-                )
-    return met
+            by_customer[j, 1 + side] = rows.customer[p]
 
 
 @compiled
@@ -151,20 +78,6 @@ def _directions(t, directed):
 
 
 @compiled
-def _fill_counters(r, rows, counters):
-    """Fill the counters of row r; return the number of partners."""
-    if rows.way == ALL:
-        return _count_all(r, rows, counters)
-    if rows.way == ALL_ORDERED:
-        return _count_all_ordered(r, rows, counters)
-    if rows.way == WINDOW:
-        return _count_window(r, rows, counters)
-    if rows.way == CUSTOMERS:
-        return _count_customers(r, rows, counters)
-    return _count_window_customers(r, rows, counters)
-
-
-@compiled
 def _count_row(r, min_count, rows, counters):
     """Count row r and empty the counters; touched and counts then begin with the frequent partners.
 
@@ -172,20 +85,20 @@ def _count_row(r, min_count, rows, counters):
     """
     met = _fill_counters(r, rows, counters)
     counter, touched, counts, by_customer, customers = counters
-    removal, with_customers = rows.removal, rows.way >= CUSTOMERS
+    group, with_customers = rows.group, len(rows.customer) > 0
+    if with_customers:
+        _fill_customers(r, rows, by_customer)
     stay, pairs = np.int64(0), np.int64(0)
     for k in range(met):
         j = np.uint32(touched[k])
+        t = counter[j]
+        counter[j] = 0
         if with_customers:
-            customers[stay] = by_customer[j, 1]
-            t = by_customer[j, 1] if rows.once else by_customer[j, 0]
-            by_customer[j, 0], by_customer[j, 1] = 0, 0
-            by_customer[j, 2], by_customer[j, 3] = -1, -1
-        else:
-            t = counter[j]
-            counter[j] = 0
+            customers[stay] = by_customer[j, 0]
+            t = by_customer[j, 0] if rows.once else t
+            by_customer[j, 0], by_customer[j, 1], by_customer[j, 2] = 0, -1, -1
         # no partner of the same category, nor the item itself where a basket holds it twice
-        other = np.int64(removal[j] != removal[r])
+        other = np.int64(group[j] != group[r])
         touched[stay] = j
         counts[stay] = t
         stay += other & np.int64(_times(t, rows.directed) >= min_count)
@@ -228,19 +141,3 @@ def count_rows(r0, r1, rows, counters, min_count, out):
         written = _write(written, r, stay, rows, counters, min_count, out)
         pairs += met
     return written, pairs
-
-
-@compiled
-def margins_of_rows(r0, r1, rows, counters, either, second):
-    """either[i] += records of rows r0 to r1 with item i in either position; second[i]: second."""
-    touched, counts, code = counters.touched, counters.counts, rows.code
-    for r in range(r0, r1):
-        stay, _ = _count_row(r, 1, rows, counters)
-        i = code[r]
-        for k in range(stay):
-            j = code[touched[k]]
-            ahead, behind = counts[k] & LOW, counts[k] >> 32
-            either[i] += ahead + behind
-            either[j] += ahead + behind
-            second[j] += ahead
-            second[i] += behind

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from neatrec.cooccurrence.count_input import CountInput
+from dataclasses import replace
+
+import numpy as np
+
 from neatrec.cooccurrence.engine import MEMORY, Engine
 from neatrec.data.baskets import Baskets
-from neatrec.data.counts import CountOptions, Counts, Margins
-from neatrec.errors import ResourceError
+from neatrec.data.counts import CountOptions, Counts, Int64, Margins
+from neatrec.errors import ParameterError, ResourceError, must_be
 from neatrec.memory import available_memory
-from neatrec.text import show_size
+from neatrec.text import printable, show_size
 
 EVERY_PAIR = CountOptions()
+MAX_COUNT = 2**31 - 1
+"""Two counts share one 64-bit counter."""
 BYTES_PER_LINE = 24
 """Bytes of a line: postings (8), the lines by basket (8), order and customers."""
 BYTES_PER_ITEM = 64
@@ -50,57 +55,102 @@ def count(
     >>> pairs.item[pairs.row(pairs.catalog.code_of["tea"])].tolist(), pairs.count.tolist()
     ([0, 1], [1, 2, 1])
     """
-    source = CountInput.of(baskets, options)
+    from neatrec.cooccurrence.layout import Lines, count_lines, make_rows
+    from neatrec.cooccurrence.memory import count_in_memory
+    from neatrec.statistics.independence import groups_of
+
+    totals = margins(baskets, options) if totals is None else totals
+    lines = Lines.of(baskets, np.flatnonzero(baskets.sizes >= options.min_basket))
+    group = groups_of(totals.category)
+    counts, squares, within = np.zeros((3, len(group)), dtype=np.int64)
+    count_lines(lines, counts, squares, within)
+    _refuse_overflow(squares)
     if engine.on_spark:
         from neatrec.cooccurrence.spark.engine import count_in_spark
 
-        kept, totals = count_in_spark(source, totals, engine.threads)
+        kept = count_in_spark(lines, group, options, counts, engine.threads)
     else:
-        from neatrec.cooccurrence.memory import count_in_memory
-
-        require_memory(source, engine)
-        kept, totals = count_in_memory(source, totals, engine.thread_count)
-    columns = kept.columns(len(baskets.catalog))
-    query = columns.pop("query")
+        _require_memory(lines.sizes, len(group), engine.thread_count)
+        rows = make_rows(lines, group, options, counts)
+        kept = count_in_memory(rows, options, engine.thread_count)
+    columns = kept.columns(len(group), customers=baskets.users is not None)
+    query, totals = columns.pop("query"), replace(totals, pairs=kept.all_pairs)
     return Counts.of_pairs(baskets.catalog, kept.options, totals, query, columns)
 
 
-def margins(
-    baskets: Baskets, options: CountOptions = EVERY_PAIR, engine: Engine = MEMORY
-) -> Margins:
+def margins(baskets: Baskets, options: CountOptions = EVERY_PAIR) -> Margins:
     """Count the totals without the pairs, in time and memory of the lines.
 
-    With a window or `once_per_customer` the time is that of the pairs.
+    With `once_per_customer` the time is that of the pairs.
     """
-    source = CountInput.of(baskets, options)
-    if engine.on_spark:
-        from neatrec.cooccurrence.spark.engine import margins_in_spark
+    from neatrec.cooccurrence.totals import margins_of
 
-        return margins_in_spark(source, engine.threads)
-    from neatrec.cooccurrence.memory import margins_in_memory
-
-    require_memory(source, engine)
-    return margins_in_memory(source, engine.thread_count)
+    _check(baskets, options)
+    return margins_of(baskets, options)
 
 
-def require_memory(source: CountInput, engine: Engine) -> None:
-    """Refuse a count that does not fit into memory."""
-    needed, free = bytes_needed(source, engine.thread_count), available_memory()
-    if needed > free:
+def pairs_of_size(sizes: Int64) -> Int64:
+    """Unordered pairs of lines in baskets of these sizes.
+
+    >>> pairs_of_size(np.array([1, 2, 4])).tolist()
+    [0, 1, 6]
+    """
+    return sizes * (sizes - 1) // 2
+
+
+def _check(baskets: Baskets, options: CountOptions) -> None:
+    """Refuse options that the baskets cannot be counted with, and a basket with too many pairs."""
+    if not isinstance(baskets, Baskets):
+        raise must_be("baskets", "Baskets", type(baskets).__name__)
+    for name in ("directed", "forward"):
+        if getattr(options, name) and not baskets.ordered:
+            raise ParameterError(
+                f"`{name}` must be False for baskets without cart order",
+                argument=name,
+                hint=f"Count with {name}=False, or name the column that holds the cart position.",
+            )
+    if options.once_per_customer and baskets.users is None:
+        raise ParameterError(
+            "`once_per_customer` must be False for baskets without users",
+            argument="once_per_customer",
+            hint="Name the column that holds the user, or count every basket.",
+        )
+    pairs = pairs_of_size(baskets.sizes)
+    if pairs.max(initial=0) > options.max_basket_pairs:
+        longest = int(pairs.argmax())
+        raise ResourceError(
+            f"basket '{printable(baskets.ids[longest].as_py())}' has {baskets.sizes[longest]:,} "
+            f"lines, which make {pairs[longest]:,} pairs, more than "
+            f"`max_basket_pairs` = {options.max_basket_pairs:,}",
+            hint="Raise --max-basket-pairs, or leave the basket out "
+            "(it may be a whole day's sales or a test).",
+            argument="max_basket_pairs",
+        )
+
+
+def _refuse_overflow(squares: Int64) -> None:
+    """Refuse baskets in which a pair may have more records than a counter holds."""
+    largest = int(squares.max(initial=0))
+    if largest > MAX_COUNT:
+        raise ResourceError(
+            f"a pair may have up to {largest:,} records, more than can be counted ({MAX_COUNT:,})",
+            hint="Count a part of the baskets at a time, or leave out items that occur thousands "
+            "of times in a basket.",
+        )
+
+
+def _require_memory(sizes: Int64, items: int, threads: int) -> None:
+    """Refuse a count that needs more memory than is free, beside the baskets and the kept pairs."""
+    records = int(pairs_of_size(sizes).sum())
+    needed = (
+        BYTES_PER_LINE * int(sizes.sum())
+        + BYTES_PER_BASKET * len(sizes)
+        + BYTES_PER_ITEM * items * (threads + 1)
+        + min(BYTES_IN_FLIGHT * (threads + 1), BYTES_PER_RECORD * records)
+    )
+    if needed > (free := available_memory()):
         raise ResourceError(
             f"counting pairs needs about {show_size(needed)} of memory, {show_size(free)} are free",
             hint="Count on a cluster with --engine spark, or read fewer orders with --since.",
             argument="engine",
         )
-
-
-def bytes_needed(source: CountInput, threads: int) -> int:
-    """Peak memory of a count, in addition to the baskets and the kept pairs."""
-    sizes = source.sizes
-    in_flight = min(BYTES_IN_FLIGHT * (threads + 1), BYTES_PER_RECORD * source.records)
-    return int(
-        BYTES_PER_LINE * sizes.sum()
-        + BYTES_PER_BASKET * len(sizes)
-        + BYTES_PER_ITEM * len(source.category) * (threads + 1)
-        + in_flight
-    )

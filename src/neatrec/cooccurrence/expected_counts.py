@@ -15,13 +15,12 @@ from neatrec.compiled import compiled
 from neatrec.cooccurrence.strata import (
     MONTH,
     SIZE,
-    StratumMargins,
     month_of_year,
     strata_groups,
     strata_of,
     stratum_column,
-    stratum_margins,
 )
+from neatrec.cooccurrence.totals import StratumMargins, stratum_margins
 from neatrec.data.baskets import Baskets
 from neatrec.data.counts import CountOptions, Margins
 from neatrec.statistics import Factors, poisson_tail, quasi_independence
@@ -125,7 +124,7 @@ class StratifiedExpected:
     def fit(
         cls, baskets: Baskets, names: Sequence[str], counting: CountOptions, kind: str
     ) -> StratifiedExpected:
-        """Fit a count without window; `kind` is quasi or product, see `fit_expected`."""
+        """Fit a count; `kind` is quasi or product, see `fit_expected`."""
         category, groups = counting.category_of(baskets.catalog), []
         for together in strata_groups(baskets, names):
             strata = strata_of(baskets, together)

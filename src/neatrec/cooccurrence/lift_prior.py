@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from neatrec.cooccurrence.count_book import CountBook
 from neatrec.cooccurrence.expected_counts import fit_expected
-from neatrec.cooccurrence.kept_pairs import pair_hash
+from neatrec.cooccurrence.memory import pair_hash
 from neatrec.data.counts import Counts, Margins
 from neatrec.statistics import (
     Factors,

@@ -2,154 +2,154 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from itertools import pairwise
 from queue import SimpleQueue
-from typing import TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.cooccurrence import layout
-from neatrec.cooccurrence.count_input import CountInput, removal_codes
-from neatrec.cooccurrence.count_kernels import count_rows, margins_of_rows
-from neatrec.cooccurrence.kept_pairs import KeptPairs, PairBlock
-from neatrec.cooccurrence.layout import ItemRows, RowCounters, basket_lines, make_rows
-from neatrec.data.counts import CountOptions, Int64, Margins
-from neatrec.errors import ResourceError
+from neatrec.compiled import splitmix64
+from neatrec.cooccurrence.count_kernels import count_rows
+from neatrec.cooccurrence.layout import RowCounters, Rows, order_of_pairs
+from neatrec.data.counts import Column, CountOptions, Int32, Int64, Mask
+from neatrec.data.pair_search import find_pairs
 
-MAX_COUNT = 2**31 - 1
-"""Two counts share one 64-bit counter."""
-
-Task = TypeVar("Task")
-Result = TypeVar("Result")
+log = logging.getLogger(__name__)
 
 
-def count_in_memory(
-    source: CountInput, totals: Margins | None, threads: int
-) -> tuple[KeptPairs, Margins]:
-    """Count the kept pairs, and the margins of all pairs."""
-    refuse_overflow(source)
-    rows = make_rows(source)
-    if totals is None:
-        totals = _margins(source, rows, threads)
-    kept, pairs = count_kept(rows, source.counting, threads)
-    return kept, replace(totals, pairs=pairs)
+class PairBlock(NamedTuple):
+    """Some of the pairs: arrays of one length, or empty where a column is not wanted."""
+
+    query: Int32
+    item: Int32
+    times: Int64
+    ordered: Int64
+    """Directed: the count of (item, query); undirected: records with the query first."""
+    customers: Int64
+
+    @classmethod
+    def empty(cls, pairs: int, *, ordered: bool, customers: bool) -> PairBlock:
+        """A block to be written into."""
+        return cls(
+            np.empty(pairs, dtype=np.int32),
+            np.empty(pairs, dtype=np.int32),
+            np.empty(pairs, dtype=np.int64),
+            np.empty(pairs if ordered else 0, dtype=np.int64),
+            np.empty(pairs if customers else 0, dtype=np.int64),
+        )
+
+    def where(self, selected: Column | slice) -> PairBlock:
+        """The pairs of a mask, of a slice, or of positions in that order."""
+        columns: Any = (column[selected] if len(column) else column for column in self)
+        return PairBlock(*columns)
 
 
-def count_kept(rows: ItemRows, options: CountOptions, threads: int) -> tuple[KeptPairs, int]:
-    """The pairs of the rows that the options keep, and the number of all pairs."""
-    kept, pairs = KeptPairs(options, customers=rows.has_customers), 0
-    for block, seen in _in_order(
-        rows.blocks(), lambda task, c: _count_block(rows, task, options, c), rows, threads
-    ):
-        kept.add(block)
-        pairs += seen
-    return kept, pairs
+class KeptPairs:
+    """The kept pairs; at any time at most `max_pairs` and one block."""
+
+    def __init__(self, options: CountOptions) -> None:
+        self.options = options
+        """With `min_count` as it was raised."""
+        self.blocks = [PairBlock.empty(0, ordered=False, customers=False)]
+        self.all_pairs = 0
+        """Number of pairs, kept or not."""
+
+    def add(self, block: PairBlock) -> None:
+        """Add the pairs of a block that the options keep."""
+        self.blocks.append(block.where(self._wanted(block)))
+        most = self.options.max_pairs
+        if most is not None and sum(len(each.query) for each in self.blocks) > most:
+            times = np.concatenate([each.times for each in self.blocks])
+            first_dropped = len(times) - 1 - most
+            least = int(np.partition(times, first_dropped)[first_dropped]) + 1
+            self.options = replace(self.options, min_count=least)
+            self.blocks = [each.where(each.times >= least) for each in self.blocks]
+
+    def _wanted(self, block: PairBlock) -> Mask:
+        query, item, times, options = block.query, block.item, block.times, self.options
+        wanted: Mask = times >= options.min_count
+        if options.only is not None:
+            wanted &= find_pairs(options.only.start, options.only.item, query, item) >= 0
+        if options.share < 1:
+            wanted &= pair_hash(query, item) < np.uint64(2**64 * options.share)
+        if options.touching is not None:
+            wanted &= np.isin(query, options.touching) | np.isin(item, options.touching)
+        if options.limit is not None:
+            wanted[wanted] = options.limit.passes(query[wanted], item[wanted], times[wanted])
+        return wanted
+
+    def columns(self, items: int, *, customers: bool) -> dict[str, Column]:
+        """The pairs by column, sorted by query, then item; the blocks are released."""
+        if self.options.max_pairs is not None and self.options.min_count > 1:
+            log.info("pairs with a count below %d are dropped", self.options.min_count)
+        pairs = PairBlock(*map(np.concatenate, zip(*self.blocks, strict=True)))
+        self.blocks.clear()
+        order = np.arange(len(pairs.query), dtype=np.int32 if len(pairs.query) < 2**31 else int)
+        cursor = np.zeros(items + 1, dtype=np.int64)
+        order_of_pairs(pairs.query, pairs.item, np.empty_like(order), order, cursor)
+        pairs = pairs.where(order)
+        columns: dict[str, Column] = {
+            "query": pairs.query,
+            "item": pairs.item,
+            "count": pairs.times,
+        }
+        if self.options.directed or self.options.forward:
+            columns["reverse" if self.options.directed else "forward"] = pairs.ordered
+        if customers:
+            columns["customers"] = pairs.customers
+        return columns
 
 
-def margins_in_memory(source: CountInput, threads: int) -> Margins:
-    """Count the totals without keeping pairs."""
-    refuse_overflow(source)
-    return _margins(source, make_rows(source) if source.margins_need_pairs else None, threads)
-
-
-def _margins(source: CountInput, rows: ItemRows | None, threads: int) -> Margins:
-    if rows is None or not source.margins_need_pairs:
-        either, second = margins_of_lines(source, threads)
-    else:
-        either, second = margins_of_pairs(rows, len(source.category), threads)
-    return Margins.of(either, second, source.counting, source.category, len(source.start))
-
-
-def margins_of_lines(source: CountInput, threads: int) -> tuple[Int64, Int64]:
-    """Records of each item in either position, and in the second, where all pairs count."""
-    removal = removal_codes(source.category)
-
-    def some_baskets(part: slice) -> npt.NDArray[np.int64]:
-        either, second = totals = np.zeros((2, len(source.category)), dtype=np.int64)
-        second = second if source.counting.directed else second[:0]
-        seen = np.zeros(int(removal.max(initial=0)) + 1, dtype=np.int32)
-        layout.margins_of_all_pairs(basket_lines(source, part), removal, seen, either, second)
-        return totals
-
-    cuts = np.linspace(0, len(source.start), threads + 1).astype(int)
-    with ThreadPoolExecutor(threads) as pool:
-        parts = list(pool.map(some_baskets, [slice(a, b) for a, b in pairwise(cuts)]))
-    either, second = np.sum(parts, axis=0)
-    return either, second
-
-
-def margins_of_pairs(rows: ItemRows, items: int, threads: int) -> tuple[Int64, Int64]:
-    """Records of each item in either position, and in the second."""
-
-    def some_rows(task: tuple[int, int], counters: RowCounters) -> npt.NDArray[np.int64]:
-        either, second = totals = np.zeros((2, items), dtype=np.int64)
-        margins_of_rows(*task, rows.layout, counters, either, second)
-        return totals
-
-    either, second = sum(
-        _in_order(rows.blocks(), some_rows, rows, threads), np.zeros((2, items), dtype=np.int64)
+def pair_hash(query: Int32, item: Int32) -> npt.NDArray[np.uint64]:
+    """64 bits for each ordered pair."""
+    hashed: Any = splitmix64.py_func(
+        query.astype(np.uint64) << np.uint64(32) | item.astype(np.uint64)
     )
-    return either, second
+    return np.asarray(hashed)
 
 
-def _count_block(
-    rows: ItemRows, task: tuple[int, int], options: CountOptions, counters: RowCounters
-) -> tuple[PairBlock, int]:
-    """The pairs of some rows that occur often enough, and the number of all pairs."""
-    most = int(rows.max_pairs[slice(*task)].sum()) * (2 if options.directed else 1)
-    block = PairBlock.empty(most, ordered=rows.layout.ordered, customers=rows.has_customers)
-    written, pairs = count_rows(*task, rows.layout, counters, options.min_count, block)
-    return block.where(slice(written)), int(pairs)
+def count_in_memory(rows: Rows, options: CountOptions, threads: int) -> KeptPairs:
+    """Count the pairs of the rows that the options keep."""
+    kept = KeptPairs(options)
+    for block, pairs in _blocks_in_order(rows, options.min_count, threads):
+        kept.add(block)
+        kept.all_pairs += pairs
+    return kept
 
 
-def _in_order(
-    tasks: Sequence[Task], work: Callable[[Task, RowCounters], Result], rows: ItemRows, threads: int
-) -> Iterator[Result]:
-    """Yield the results in the order of the tasks; a few are computed ahead by other threads."""
-    if threads == 1:
-        counters = rows.counters()
-        yield from (work(task, counters) for task in tasks)
-        return
+def _blocks_in_order(rows: Rows, min_count: int, threads: int) -> Iterator[tuple[PairBlock, int]]:
+    """Yield the counted blocks in order; a few are counted ahead by other threads."""
     free: SimpleQueue[RowCounters] = SimpleQueue()
     for _ in range(threads):
         free.put(rows.counters())
 
-    def with_counters(task: Task) -> Result:
+    def counted(block: tuple[int, int]) -> tuple[PairBlock, int]:
         counters = free.get()
         try:
-            return work(task, counters)
+            return _count_block(block, rows, min_count, counters)
         finally:
             free.put(counters)
 
     with ThreadPoolExecutor(threads) as pool:
-        waiting: deque[Future[Result]] = deque()
-        for task in tasks:
-            waiting.append(pool.submit(with_counters, task))
+        waiting: deque[Future[tuple[PairBlock, int]]] = deque()
+        for block in rows.blocks():
+            waiting.append(pool.submit(counted, block))
             if len(waiting) > 2 * threads:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
 
 
-def refuse_overflow(source: CountInput) -> None:
-    """Refuse baskets in which a pair may have more records than a counter holds."""
-    largest = _largest_count(source)
-    if largest > MAX_COUNT:
-        raise ResourceError(
-            f"a pair may have up to {largest:,} records, more than can be counted ({MAX_COUNT:,})",
-            hint="Count a part of the baskets at a time, or leave out items that occur thousands "
-            "of times in a basket.",
-        )
-
-
-def _largest_count(source: CountInput) -> int:
-    """A bound of every pair's count; the closer bound costs a pass over the lines."""
-    if source.records <= MAX_COUNT:
-        return source.records
-    squares = np.zeros((len(source.category), 2), dtype=np.int64)
-    return int(layout.largest_pair_count(basket_lines(source), squares))
+def _count_block(
+    block: tuple[int, int], rows: Rows, min_count: int, counters: RowCounters
+) -> tuple[PairBlock, int]:
+    """The pairs of some rows that occur often enough, and the number of all pairs."""
+    most = int(rows.max_pairs[slice(*block)].sum()) * (2 if rows.directed else 1)
+    out = PairBlock.empty(most, ordered=rows.ordered, customers=len(rows.customer) > 0)
+    written, pairs = count_rows(*block, rows, counters, min_count, out)
+    return out.where(slice(written)), int(pairs)

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow.compute as pc
 
-from neatrec.compiled import compiled
 from neatrec.data.baskets import STORES, Baskets
-from neatrec.data.counts import CountOptions
+from neatrec.data.counts import Int64
 from neatrec.errors import ParameterError, must_be, must_be_one_of
-from neatrec.statistics.independence import groups_of
 from neatrec.text import plain_name, plural, printable
 
 log = logging.getLogger(__name__)
-Int64 = npt.NDArray[np.int64]
 
 SIZE, MONTH = BUILT_IN = ("basket_size", "month")
 FEW_BASKETS = 200
@@ -161,108 +154,3 @@ def _months(baskets: Baskets) -> Int64:
         )
     months: Int64 = baskets.times.astype("datetime64[us]").astype("datetime64[M]").astype(np.int64)
     return months
-
-
-@dataclass(frozen=True, eq=False)
-class StratumMargins:
-    """Records with an item first and second, by stratum and item, sorted."""
-
-    stratum: Int64
-    item: Int64
-    first: Int64
-    second: Int64
-
-    def merged(self, new: Int64) -> StratumMargins:
-        """The margins of coarser strata: `new` holds the new stratum of each old one."""
-        items = int(self.item.max(initial=-1)) + 1
-        key, place = np.unique(new[self.stratum] * items + self.item, return_inverse=True)
-        first, second = (
-            np.bincount(place, values, len(key)).astype(values.dtype)
-            for values in (self.first, self.second)
-        )
-        stratum, item = np.divmod(key, max(items, 1))
-        return StratumMargins(stratum, item, first, second)
-
-
-def stratum_margins(baskets: Baskets, strata: Int64, counting: CountOptions) -> StratumMargins:
-    """The margins of a count without window, split by the stratum of the basket.
-
-    A pair that counts once per customer belongs to the stratum of the customer's first basket with
-    it: by time where known, then by basket id. The margins of the strata sum to those of the count.
-    """
-    selected = np.flatnonzero(baskets.sizes >= counting.min_basket)
-    by_customer = counting.once_per_customer and baskets.users is not None
-    customer = baskets.users[selected] if by_customer else selected  # type: ignore[index]
-    time = np.zeros(len(selected)) if baskets.times is None else baskets.times[selected]
-    order = np.lexsort((id_rank(baskets)[selected], time, customer))
-    visits = baskets.select(selected[order])
-    key = np.repeat(strata[selected][order], visits.sizes) * len(baskets.catalog) + visits.items
-    seen, slot = np.unique(key, return_inverse=True)
-    first, second = np.zeros(len(seen), np.int64), np.zeros(len(seen), np.int64)
-    lines = _VisitLines(
-        visits.items,
-        slot,
-        visits.offsets,
-        visits.basket_of_line,
-        customer[order].astype(np.int64),
-        groups_of(counting.category_of(baskets.catalog)),
-        np.argsort(visits.items, kind="stable"),
-        counting.once_per_customer,
-        counting.directed,
-    )
-    _count_margins(lines, first, second)
-    stratum, item = np.divmod(seen, max(len(baskets.catalog), 1))
-    return StratumMargins(stratum, item, first, second if counting.directed else first)
-
-
-class _VisitLines(NamedTuple):
-    """Lines by customer and visit; arrays of shape (lines,) unless stated."""
-
-    items: npt.NDArray[np.int32]
-    slot: Int64
-    """The cell of the margins that a line adds to."""
-    offsets: Int64
-    """The first line of each basket, shape (baskets + 1,)."""
-    basket: Int64
-    customer: Int64
-    """Shape (baskets,)."""
-    group: Int64
-    """The category of each item, shape (items,)."""
-    by_item: Int64
-    """The lines of each item in the order of visits."""
-    once: bool
-    directed: bool
-
-
-@compiled
-def _count_margins(lines, first, second):
-    """Add each record to first[slot of its query] and, if directed, to second[slot of its item].
-
-    The lines of a query are visited customer by customer: one stamp per item marks the items that
-    the customer already has a record with.
-    """
-    items, slot, offsets, basket, customer, group, by_item, once, directed = lines
-    had = np.zeros(len(group), np.int64)
-    stamp = 0
-    for k in range(len(by_item)):
-        line = by_item[k]
-        q, b = items[line], basket[line]
-        if k == 0 or items[by_item[k - 1]] != q or customer[basket[by_item[k - 1]]] != customer[b]:
-            stamp += 1
-        for other in range(line + 1 if directed else offsets[b], offsets[b + 1]):
-            v = items[other]
-            if group[v] == group[q] or (once and had[v] == stamp):
-                continue
-            had[v] = stamp
-            first[slot[line]] += 1
-            if directed:
-                second[slot[other]] += 1
-
-
-def id_rank(baskets: Baskets) -> Int64:
-    """The rank of each basket by id (as text), shape (baskets,)."""
-    rank = np.arange(len(baskets))
-    ids = baskets.ids
-    if len(ids) > 1 and not pc.all(pc.less_equal(ids[:-1], ids[1:])).as_py():
-        rank[pc.sort_indices(ids).to_numpy()] = np.arange(len(ids))
-    return rank

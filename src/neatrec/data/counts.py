@@ -59,12 +59,10 @@ class ExpectedLimit:
 class CountOptions:
     """What is counted, and which pairs are kept; margins are those of all pairs.
 
-    >>> CountOptions(window=5, directed=False).window
+    >>> CountOptions(directed=False, min_count=5).min_count
     5
     """
 
-    window: int | None = None
-    """w: only positions at most w apart, counted before same-category pairs are dropped."""
     directed: bool = True
     """The query was added before the item; needs baskets in cart order."""
     min_basket: int = 2
@@ -91,7 +89,6 @@ class CountOptions:
     """Only pairs within this limit are kept."""
 
     def __post_init__(self) -> None:
-        require_whole("window", self.window, or_none=True)
         require_whole("max_pairs", self.max_pairs, or_none=True)
         for name in ("min_basket", "max_basket_pairs", "min_count"):
             require_whole(name, getattr(self, name))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from neatrec.cooccurrence.count_book import CountBook
 from neatrec.cooccurrence.engine import MEMORY, Engine
-from neatrec.cooccurrence.strata import id_rank
+from neatrec.cooccurrence.totals import id_rank
 from neatrec.data.baskets import Baskets
 from neatrec.errors import ParameterError, must_be_one_of, require_whole
 from neatrec.labels.config import LabelConfig

@@ -30,9 +30,6 @@ Floats = npt.NDArray[np.float64]
 class CountParameters(ModelParameters):
     """Which pairs are counted."""
 
-    window: int | None = parameter(
-        None, "Pairs at most this far apart in the cart; none: all pairs of a basket.", low=1
-    )
     min_basket: int = parameter(2, "Baskets with fewer items are left out.", low=1)
     category_level: str | None = parameter(
         "deepest", "Pairs of one category at this level are not counted; none: all are."
@@ -42,7 +39,6 @@ class CountParameters(ModelParameters):
     def counting(self) -> CountOptions:
         """The options of `neatrec.cooccurrence.count`, for undirected pairs."""
         return CountOptions(
-            window=self.window,
             directed=False,
             min_basket=self.min_basket,
             category_level=self.category_level,

@@ -41,7 +41,7 @@ class Pop(Model):
 
 
 class PopCo(CountModel):
-    """C itself; `window=5` counts only items that went into the cart at most five apart."""
+    """C itself."""
 
     name: ClassVar[str] = "popco"
     kind: ClassVar[str] = "paper"
