@@ -26,17 +26,8 @@ def main(module: str, function: str) -> None:
     wall, cpu = time.perf_counter(), time.process_time()
     answer = job()
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    print(
-        json.dumps(
-            {
-                "wall": wall,
-                "cpu": cpu,
-                "peak_mib": peak_mib(),
-                "before_mib": before,
-                "answer": answer,
-            }
-        )
-    )
+    memory = {"peak_mib": peak_mib(), "before_mib": before}
+    print(json.dumps({"wall": wall, "cpu": cpu, **memory, "answer": answer}))
 
 
 if __name__ == "__main__":

@@ -62,15 +62,10 @@ def measure(module: str, function: str) -> Run:
 
 def summary(name: str, runs: Sequence[Run]) -> dict[str, Any]:
     """Median and spread of the runs of one job."""
-    return {
-        "name": name,
-        "rounds": len(runs),
-        "answer": runs[0]["answer"],
-        **{
-            key: spread([run[key] for run in runs])
-            for key in ("cpu", "wall", "peak_mib", "before_mib")
-        },
+    measured = {
+        key: spread([run[key] for run in runs]) for key in ("cpu", "wall", "peak_mib", "before_mib")
     }
+    return {"name": name, "rounds": len(runs), "answer": runs[0]["answer"], **measured}
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:
@@ -78,11 +73,8 @@ def spread(values: Sequence[float]) -> dict[str, float]:
     >>> spread([3.0, 1.0, 2.0])
     {'median': 2.0, 'min': 1.0, 'max': 3.0}
     """
-    return {
-        "median": round(statistics.median(values), 4),
-        "min": round(min(values), 4),
-        "max": round(max(values), 4),
-    }
+    ends = {"median": statistics.median(values), "min": min(values), "max": max(values)}
+    return {name: round(value, 4) for name, value in ends.items()}
 
 
 def save(

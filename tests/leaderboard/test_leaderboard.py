@@ -180,7 +180,7 @@ def test_an_external_class_joins_by_its_address(split: Split) -> None:
     ("address", "sentence"),
     [
         ("no_such_package:Model", "cannot import the model no_such_package:Model"),
-        ("test_leaderboard:Absent", "module test_leaderboard has no 'Absent'"),
+        ("test_leaderboard:Absent", "cannot import the model test_leaderboard:Absent: module"),
         (
             "test_leaderboard:NotAModel",
             "must be a class with fit, score, score_all, it has no fit, score, score_all",

@@ -59,59 +59,44 @@ def model_specs(
             hint="Each row needs a name of its own.",
         )
     if not specs:
-        reasons = "; ".join(
-            f"{printable(name)} is left out: {why}" for name, why in skipped.items()
-        )
-        raise ParameterError(
-            "a leaderboard needs at least one model", hint=f"{reasons}." if reasons else None
-        )
+        raise ParameterError("a leaderboard needs at least one model")
     return tuple(specs), skipped
 
 
 def model_spec(model: str | Model, strata: Sequence[str] = ()) -> ModelSpec:
     """The row of a model; counts are compared with chance within `strata`."""
     if isinstance(model, str) and ":" in model:
-        return _outside(model)
-    if isinstance(model, Model):
-        name, sample = model.name, model
+        outside = external_class(model)
+        sample = outside()
+        name = str(getattr(sample, "name", "") or model)
+        kind = str(getattr(sample, "kind", "external"))
+        return ModelSpec(name, kind, outside, tuple(getattr(sample, "devices", ("cpu", "gpu"))))
+    if isinstance(model, str):
+        base, _, preset = model.partition("@")
+        name, sample = model, make_model(base, preset=preset or None)
     else:
-        name = model
-        base, _, preset = name.partition("@")
-        sample = make_model(base, preset=preset or None)
-    kind, parameters = type(sample), ranked_within(sample.parameters, strata)
-    return ModelSpec(name, kind.kind, lambda: kind(parameters), tuple(kind.devices))
-
-
-def _outside(address: str) -> ModelSpec:
-    """The class at `pkg.mod:Class`."""
-    found = external_class(address)
-    sample = found()
-    name = str(getattr(sample, "name", "") or address)
-    devices = tuple(getattr(sample, "devices", ("cpu", "gpu")))
-    return ModelSpec(name, str(getattr(sample, "kind", "external")), found, devices)
+        name, sample = model.name, model
+    fitted, parameters = type(sample), ranked_within(sample.parameters, strata)
+    return ModelSpec(name, fitted.kind, lambda: fitted(parameters), tuple(fitted.devices))
 
 
 def external_class(address: str) -> Callable[[], Any]:
     """The class at `pkg.mod:Class`, which must have the methods NEEDED."""
-    module, colon, attribute = address.partition(":")
-    if not colon or not module or not attribute:
+    module, _, attribute = address.partition(":")
+    if not module or not attribute:
         raise must_be("model", "a model's name or an address pkg.mod:Class", address)
     try:
-        found: Any = getattr(import_module(module), attribute)
-    except ImportError as error:
+        outside: Any = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
         raise ParameterError(
             f"cannot import the model {printable(address)}: {printable(error)}",
             hint="Its package must be installed, or its folder on PYTHONPATH.",
         ) from error
-    except AttributeError as error:
-        raise ParameterError(
-            f"module {printable(module)} has no {printable(attribute)!r}"
-        ) from error
-    missing = [name for name in NEEDED if not callable(getattr(found, name, None))]
-    if not isinstance(found, type) or missing:
+    missing = [name for name in NEEDED if not callable(getattr(outside, name, None))]
+    if not isinstance(outside, type) or missing:
         raise ParameterError(
             f"{printable(address)} must be a class with {', '.join(NEEDED)}, "
             f"it has no {', '.join(missing) or 'type'}",
             hint="Derive it from neatrec.models.Model.",
         )
-    return found
+    return outside
