@@ -71,8 +71,9 @@ def small_result(seeds: int = 1, protocol: str = "calibrated") -> Leaderboard:
 def write_small_report(out: Path) -> Leaderboard:
     """A report in `out`."""
     from neatrec.report.make import write_report
-    from neatrec.report.summary import find_pairs
+    from neatrec.serving import EvidenceTable
 
     result = small_result()
-    write_report(result, find_pairs(small_baskets()), out, source="a small <b>shop</b>")
+    baskets = replace(small_baskets(), source="a small <b>shop</b>")
+    write_report(result, baskets, EvidenceTable.of(baskets), out)
     return result

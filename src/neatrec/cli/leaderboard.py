@@ -171,7 +171,7 @@ def _notes(result: Leaderboard, first: dict[str, Any]) -> Iterator[str]:
     from neatrec.cooccurrence.strata import SIZE
 
     yield f"best possible HR@10 {_shown(first['best_possible_hr@10'])}."
-    if first["best_statistic"] is not None and len(result.best) > 1:
+    if first["best_statistic"] is not None and len(result.models) > 1:
         yield (
             "HR@10 over statistic: 95 % interval of the difference to "
             f"{printable(first['best_statistic'])}, the best statistic, on the same labels; "
@@ -185,7 +185,8 @@ def _notes(result: Leaderboard, first: dict[str, Any]) -> Iterator[str]:
         yield "Each model is trained once: the intervals leave out how trainings differ (--seeds)."
     for name, reason in result.skipped.items():
         yield f"{printable(name)} is left out: {reason}."
-    yield result.advice
+    if result.advice:
+        yield result.advice
 
 
 def _over(row: dict[str, Any]) -> str:

@@ -19,7 +19,6 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.splits import refuse_overlap
 from neatrec.data.table_result import TableResult
 from neatrec.errors import MissingDependencyError, ResourceError, require_whole
-from neatrec.evaluation.candidates import Codes
 from neatrec.evaluation.intervals import ROUNDS
 from neatrec.evaluation.label_free import CARTS, QUERIES
 from neatrec.evaluation.summary import Row, same_ranks, summarize
@@ -99,8 +98,8 @@ class Leaderboard(TableResult):
     """The difference of each pair of models by level, candidate set and metric."""
     slices: Sequence[Row]
     """HR@10 of each model on parts of the labels of the first level and candidate set."""
-    best: Mapping[str, Codes]
-    """The best candidates of each query of the labels, by model, in the candidate set."""
+    models: tuple[str, ...]
+    """The models that were trained."""
     skipped: Mapping[str, str]
     """Reason by name of a skipped model."""
     seconds: Mapping[str, float]
@@ -114,7 +113,7 @@ class Leaderboard(TableResult):
 
     def first_rows(self) -> list[Row]:
         """The rows of the first level and candidate set."""
-        return list(self.table.slice(0, len(self.best)).to_pylist())
+        return list(self.table.slice(0, len(self.models)).to_pylist())
 
     def to_json(self) -> dict[str, Any]:
         """The rows of the table, with options, split and hashes."""
@@ -139,7 +138,7 @@ class Leaderboard(TableResult):
     def _head(self) -> tuple[pa.Table, int]:
         """The first result, with the measures of lists of ten."""
         shown = ["model", "hr@10", "hr@10_low", "hr@10_high", "ndcg@10", "train_seconds"]
-        rows = self.table.slice(0, len(self.best))
+        rows = self.table.slice(0, len(self.models))
         return rows.select([*shown, "level", "candidates", "labels"]), rows.num_rows
 
 
@@ -210,7 +209,6 @@ def run_leaderboard(
         )
     clock.append(time.perf_counter())
     steps_taken = ("labels and candidates", "training and ranking", "summary")
-    first = task.candidate_set.name
     return Leaderboard(
         options=options,
         split=split or {},
@@ -218,7 +216,7 @@ def run_leaderboard(
         table=_table([row | costs[row["model"]] for row in results.models]),
         tests=results.tests,
         slices=results.slices,
-        best={name: runs[0].label_ranks[first].best for name, runs in ranks.items()},
+        models=tuple(ranks),
         skipped=skipped,
         seconds=dict(zip(steps_taken, np.diff(clock).tolist(), strict=True)),
         advice=advice,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from neatrec.bundle.folder import replacing
+from neatrec.cooccurrence import Engine
+from neatrec.cooccurrence.count_book import CountBook
 from neatrec.data.baskets import Baskets
 from neatrec.data.splits import split_baskets
 from neatrec.errors import SourceError, require_extra
@@ -16,7 +16,8 @@ from neatrec.leaderboard.model_specs import Models
 from neatrec.leaderboard.run import DEFAULT_OPTIONS
 from neatrec.report.page import Page, render
 from neatrec.report.sections import model_sections
-from neatrec.report.summary import FoundPairs, find_pairs, summary_section
+from neatrec.report.summary import summary_section
+from neatrec.serving import EvidenceTable
 from neatrec.text import printable
 from neatrec.training.train import DEFAULT_MODEL
 
@@ -34,7 +35,6 @@ def make_report(
     options: LeaderboardOptions = DEFAULT_OPTIONS,
     *,
     split: str = "half",
-    split_options: Mapping[str, Any] | None = None,
 ) -> Leaderboard:
     """Find pairs, compare models on baskets that none of them was trained on, write the report.
 
@@ -48,29 +48,30 @@ def make_report(
         Models to compare; None: all.
     options
         Those of `run_leaderboard`.
-    split, split_options
-        Those of `split_baskets`.
+    split
+        That of `split_baskets`.
     """
     require_extra("report", "a report")
     refuse_foreign(Path(out))
     log.info("finding the pairs with evidence")
-    found = find_pairs(baskets, options.strata, threads=options.threads)
-    parts = split_baskets(baskets, split, **(split_options or {}))
+    book = CountBook(baskets, Engine(threads=options.threads))
+    pairs = EvidenceTable.of(baskets, strata=options.strata, book=book)
+    parts = split_baskets(baskets, split)
     method = {"method": parts.method, **parts.options}
     result = run_leaderboard(parts.train, parts.test, models, options, split=method)
-    write_report(result, found, out, source=baskets.source)
+    write_report(result, baskets, pairs, out)
     log.info("wrote %s", printable(out))
     return result
 
 
 def write_report(
-    result: Leaderboard, found: FoundPairs, out: str | Path, *, source: str = ""
+    result: Leaderboard, baskets: Baskets, pairs: EvidenceTable, out: str | Path
 ) -> None:
     """Write the page and its tables into the folder `out`; an earlier report is replaced."""
     advice = [result.advice] if result.advice else []
     advice += [f"{name} is left out: {reason}." for name, reason in result.skipped.items()]
-    lead = f"The baskets: {source}." if source else ""
-    summary = summary_section(found, advice)
+    lead = f"The baskets: {baskets.source}." if baskets.source else ""
+    summary = summary_section(baskets, pairs, advice)
     page = Page("What goes together", lead, summary, model_sections(result))
     with replacing(Path(out), parents=True) as folder:
         (folder / TABLES).mkdir(parents=True)

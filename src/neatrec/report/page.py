@@ -1,4 +1,4 @@
-"""The page: sections of words, tables, plots and lists, rendered into one HTML file."""
+"""The page: sections of words, tables and a plot, rendered into one HTML file."""
 
 from __future__ import annotations
 
@@ -22,12 +22,6 @@ class Paragraph(NamedTuple):
     tone: str = "plain"
 
 
-class FactList(NamedTuple):
-    """Names with their values."""
-
-    facts: tuple[tuple[str, str], ...]
-
-
 class Tile(NamedTuple):
     """One number of the summary."""
 
@@ -43,45 +37,14 @@ class SummaryCard(NamedTuple):
     warnings: tuple[str, ...]
 
 
-class PairLine(NamedTuple):
-    """A pair, its evidence in one sentence, and its grade in a few words."""
+class BestPairs(NamedTuple):
+    """The first rows of a table of pairs, as a list; all of them are in its file."""
 
-    item: str
-    other: str
-    words: str
-    grade: str
-
-
-class PairLines(NamedTuple):
-    """The best pairs, and the table with more of them."""
-
-    pairs: tuple[PairLine, ...]
     table: ReportTable
+    shown: int
 
 
-class ModelAnswers(NamedTuple):
-    """The first answers of a model: names, and whether each is a label."""
-
-    model: str
-    items: tuple[tuple[str, bool], ...]
-
-
-class ExampleQuery(NamedTuple):
-    """A query with the answers of each model."""
-
-    name: str
-    category: str
-    labels: int
-    answers: tuple[ModelAnswers, ...]
-
-
-class ExampleList(NamedTuple):
-    """Some queries."""
-
-    queries: tuple[ExampleQuery, ...]
-
-
-Block = Paragraph | ReportTable | DotPlot | FactList | ExampleList | SummaryCard | PairLines
+Block = Paragraph | ReportTable | DotPlot | SummaryCard | BestPairs
 
 
 class Section(NamedTuple):
@@ -104,7 +67,7 @@ class Page(NamedTuple):
         """Every table, including those that are files only."""
         for section in (self.summary, *self.folded):
             for block in section.blocks:
-                if isinstance(block, PairLines):
+                if isinstance(block, BestPairs):
                     yield block.table
                 elif isinstance(block, ReportTable):
                     yield block

@@ -6,8 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from neatrec.text import no_formula, printable
 
@@ -51,41 +50,19 @@ def format_share(value: float | None, digits: int = 1) -> str:
     return shown if shown == MISSING else f"{shown} %"
 
 
-def format_p(value: float | None) -> str:
-    """A p-value, with a floor below which its digits mean nothing.
-
-    >>> format_p(0.0312), format_p(0.00001)
-    ('0.031', '< 0.001')
-    """
-    return "< 0.001" if value is not None and value < 0.001 else format_number(value, 3)
-
-
-def format_seconds(value: float | None) -> str:
-    """A duration.
-
-    >>> format_seconds(0.034), format_seconds(12.31), format_seconds(754)
-    ('0.03 s', '12.3 s', '12 min 34 s')
-    """
-    if value is None or value < 60:
-        shown = format_number(value, 2 if value is not None and value < 1 else 1)
-        return shown if shown == MISSING else f"{shown} s"
-    return f"{int(value // 60):,} min {int(value % 60)} s"
-
-
-@dataclass(frozen=True)
-class TableColumn:
-    """One column: `key` names it in rows and files, `title` on the page."""
+class TableColumn(NamedTuple):
+    """One column: `key` names it in rows and files, `heading` on the page."""
 
     key: str
-    title: str = ""
-    """Default: the key in words."""
     kind: str = "text"
-    """One of text, number, share, interval, p, seconds."""
+    """One of text, number, share, interval, p."""
     digits: int = 0
+    title: str = ""
 
-    def __post_init__(self) -> None:
-        """Derive the title from the key."""
-        object.__setattr__(self, "title", self.title or self.key.replace("_", " ").capitalize())
+    @property
+    def heading(self) -> str:
+        """The title; by default the key in words."""
+        return self.title or self.key.replace("_", " ").capitalize()
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -101,36 +78,13 @@ class TableColumn:
             return format_text(value) if value else MISSING
         if self.kind == "share":
             return format_share(value, self.digits)
-        if self.kind == "p":
-            return format_p(value)
-        if self.kind == "seconds":
-            return format_seconds(value)
+        if self.kind == "p":  # smaller digits mean nothing
+            return "< 0.001" if value is not None and value < 0.001 else format_number(value, 3)
         mean, *ends = (format_number(row.get(key), self.digits) for key in self.keys)
         return f"{mean} [{', '.join(ends)}]" if ends and MISSING not in ends else mean
 
 
-def text(key: str, title: str = "") -> TableColumn:
-    """A column of texts."""
-    return TableColumn(key, title)
-
-
-def number(key: str, title: str = "", digits: int = 0) -> TableColumn:
-    """A column of numbers."""
-    return TableColumn(key, title, "number", digits)
-
-
-def share(key: str, title: str = "", digits: int = 1) -> TableColumn:
-    """A column of shares, shown in percent."""
-    return TableColumn(key, title, "share", digits)
-
-
-def interval(key: str, title: str = "", digits: int = 3) -> TableColumn:
-    """A column of means with their 95 % intervals."""
-    return TableColumn(key, title, "interval", digits)
-
-
-@dataclass(frozen=True)
-class ReportTable:
+class ReportTable(NamedTuple):
     """A table by rows."""
 
     name: str
@@ -149,14 +103,14 @@ class ReportTable:
     def best_cells(self) -> set[tuple[int, int]]:
         """The (row, column) of the highest values; values that look equal are equal."""
         best = set()
-        for place, column in enumerate(self.columns):
+        for number, column in enumerate(self.columns):
             if column.key not in self.compared:
                 continue
-            values = {n: row[column.key] for n, row in enumerate(self.rows) if row.get(column.key)}
-            known = {n: value for n, value in values.items() if math.isfinite(value)}
-            highest = format_number(max(known.values(), default=None), column.digits)
-            shown = ((n, format_number(value, column.digits)) for n, value in known.items())
-            best |= {(n, place) for n, cell in shown if cell == highest}
+            values = [row.get(column.key) or math.nan for row in self.rows]
+            highest = max((value for value in values if not math.isnan(value)), default=None)
+            cells = [format_number(value, column.digits) for value in values]
+            shown = format_number(highest, column.digits)
+            best |= {(n, number) for n, cell in enumerate(cells) if cell == shown != MISSING}
         return best
 
     def to_csv(self) -> str:
