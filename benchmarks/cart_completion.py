@@ -20,6 +20,7 @@ import numpy as np
 from benchmarks.half_split import orders
 from benchmarks.harness import commit, save, table
 from neatrec.cooccurrence import CountOptions
+from neatrec.cooccurrence.count_book import CountBook
 from neatrec.data.baskets import Baskets
 from neatrec.data.splits import half
 from neatrec.evaluation.intervals import interval, resampled_means
@@ -44,7 +45,8 @@ class NaiveBayes:
     """log n_v + the sum over the cart of log((C + 5) / (E + 5)), in plain NumPy."""
 
     def __init__(self, train: Baskets) -> None:
-        self.counts = PairCounts.of(train, CountOptions(directed=False))
+        self.counts = PairCounts.of(CountBook(train), CountOptions(directed=False))
+        self.totals, self.index = np.unique(self.counts.total, return_inverse=True)
         self.bought, self.category = train.item_counts, train.catalog.category_of()
 
     def rank_carts(self, carts: tuple[Codes, ...], k: int) -> list[Codes]:
@@ -52,9 +54,8 @@ class NaiveBayes:
 
     def _answer(self, cart: Codes, k: int) -> Codes:
         counts, score = self.counts, np.log(np.maximum(self.bought, 1))
-        totals, place = counts.totals
         for query in cart.tolist():
-            score -= np.log1p(counts.expected(counts.total[query], totals) / 5.0)[place]
+            score -= np.log1p(counts.expected(counts.total[query], self.totals) / 5.0)[self.index]
             items, times = counts.row(query)
             score[items] += np.log1p(times / 5.0)
         score[(self.bought == 0) | np.isin(self.category, self.category[cart])] = -np.inf

@@ -14,6 +14,7 @@ from neatrec.models.carts import (
     RIDGE,
     CartRegression,
     CartWeights,
+    same_category_pairs,
 )
 from neatrec.models.counts import PairCounts
 from neatrec.simulator import supermarket
@@ -22,13 +23,16 @@ from neatrec.simulator import supermarket
 @pytest.mark.parametrize("size", [2, 5, 40])
 def test_scores_are_those_of_the_formula(size: int) -> None:
     baskets = supermarket(baskets=2_000, items=120, seed=4).baskets
-    counts = PairCounts.of(CountBook(baskets), CountOptions(directed=False))
+    book = CountBook(baskets)
+    counts = PairCounts.of(book, CountOptions(directed=False))
+    every = PairCounts.of(book, CountOptions(directed=False, category_level=None)).matrix.toarray()
     bought = baskets.item_counts.astype(float)
     cart = np.sort(np.random.default_rng(size).choice(120, size, replace=False)).astype(np.int32)
     candidates = np.setdiff1d(np.flatnonzero(bought > 0), cart).astype(np.int32)
-    found = CartRegression(counts, bought).score(cart, candidates)
+    same = same_category_pairs(book, baskets.catalog.category_of())
+    found = CartRegression(counts, same, bought).score(cart, candidates)
     table, total = counts.matrix.toarray().astype(float), counts.total
-    gram = table[np.ix_(cart, cart)] + np.diag(bought[cart] + RIDGE)
+    gram = every[np.ix_(cart, cart)] + np.diag(bought[cart] + RIDGE)
     weight = np.maximum(np.linalg.inv(gram) @ table[cart], 0)
     expected = np.outer(total[cart], total) / total.sum()
     lift = np.log((table[cart] + LIFT_PSEUDO) / (expected + LIFT_PSEUDO))

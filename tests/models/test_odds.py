@@ -32,7 +32,7 @@ def features() -> PairFeatures:
 def test_features_are_those_of_the_formulas(features: PairFeatures) -> None:
     queries, items = np.random.default_rng(1).integers(0, 120, (2, 300)).astype(np.int32)
     queries.sort()
-    columns, count, expected = features.columns(queries, items)
+    columns, count, expected = features.design(queries, items)
     table, names = features.counts.matrix.toarray(), features.catalog.names.toarray()
     near, total, records = features.neighbours.toarray(), table.sum(axis=1), table.sum()
     np.testing.assert_array_equal(count, table[queries, items])
@@ -44,8 +44,8 @@ def test_features_are_those_of_the_formulas(features: PairFeatures) -> None:
     np.testing.assert_allclose(
         columns[:, 1], np.log((pooled + 3) / (chance + 3))[queries, items], atol=1e-4
     )
-    around = np.maximum(near @ table - table, 0)
-    chance = np.outer(near @ total - total, total) / records
+    around = near @ table
+    chance = np.outer(near @ total, total) / records
     np.testing.assert_allclose(
         columns[:, 2], np.log((around + 1) / (chance + 1))[queries, items], atol=1e-4
     )
@@ -68,7 +68,7 @@ def test_the_order_of_categories_is_that_of_the_carts() -> None:
         book = CountBook(replace(baskets, ordered=ordered))
         catalog, rng = CatalogFeatures.of(items), np.random.default_rng(0)
         features = PairFeatures.of(book, COUNTING, (), catalog, 2, rng)
-        columns, _, _ = features.columns(np.array([tea, milk, tea]), np.array([milk, tea, pen]))
+        columns, _, _ = features.design(np.array([tea, milk, tea]), np.array([milk, tea, pen]))
         np.testing.assert_allclose(columns[:, 5], [wanted, -wanted, 0], atol=1e-6)
 
 

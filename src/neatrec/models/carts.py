@@ -9,16 +9,20 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from neatrec.cooccurrence import CountOptions
+from neatrec.cooccurrence.count_book import CountBook
+from neatrec.data.catalog import UNKNOWN
 from neatrec.models.counts import PairCounts
 from neatrec.models.ranking import CartScores
 
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 
-RIDGE, POWER, LIFT_WEIGHT, LIFT_PSEUDO, DISCOUNT = 100.0, 2.0, 0.1, 5.0, 0.2
-"""Chosen once, on validation folds; see docs/studies/ranking.md."""
+RIDGE, POWER, LIFT_WEIGHT, LIFT_PSEUDO, DISCOUNT = 100.0, 2.0, 0.15, 5.0, 0.2
+"""Selected once, on validation folds; see docs/studies/ranking.md."""
 FACTORS = 16
-"""Factors that are multiplied before a logarithm is taken: more might overflow."""
+MAX_PAIRS = 25_000_000
+"""The rarest pairs beyond are left out of C_SS."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +38,8 @@ class CartRegression:
     """
 
     counts: PairCounts
+    same_category: sparse.csr_matrix
+    """The pairs of one category, which `counts` leaves out: C_SS needs them."""
     bought: Floats
     """n: baskets with each item, shape (items,)."""
 
@@ -41,19 +47,19 @@ class CartRegression:
         """The scores of the candidates that an item of the cart goes with."""
         counts = self.counts
         codes, together = dense_rows(counts.matrix, cart, candidates)
-        inside = counts.matrix[cart][:, cart].toarray()
+        inside = (counts.matrix[cart][:, cart] + self.same_category[cart][:, cart]).toarray()
         gram = inside + np.diag(self.bought[cart] + RIDGE)
-        weight = np.maximum(np.linalg.solve(gram, together), 0.0)
+        weight = np.maximum(np.linalg.inv(gram) @ together, 0.0)
         expected = counts.total[cart][:, None] * (counts.total[codes] / max(counts.records, 1))
         goes = (together > expected).any(axis=0)
-        chance = 1.0 + expected / LIFT_PSEUDO
-        leads = np.maximum((weight * weight).sum(axis=0), 1e-30)  # by POWER
-        lift = np.log1p(together / LIFT_PSEUDO).sum(axis=0)
-        for first in range(0, len(cart), FACTORS):
-            lift -= np.log(chance[first : first + FACTORS].prod(axis=0))
+        leads = np.log(np.maximum((weight**POWER).sum(axis=0), 1e-30)) / POWER
+        ratio = (together + LIFT_PSEUDO) / (expected + LIFT_PSEUDO)
+        # a logarithm for each 16 of them: more factors might overflow
+        products = np.multiply.reduceat(ratio, np.arange(0, len(cart), FACTORS), axis=0)
+        lift = np.log(products).sum(axis=0)
         popularity = np.log(np.maximum(self.bought[codes], 1.0))
-        total = np.log(leads) / POWER - DISCOUNT * popularity + LIFT_WEIGHT * lift
-        return CartScores(codes[goes], total[goes], lambda chosen: self.parts(cart, chosen))
+        total = leads - DISCOUNT * popularity + LIFT_WEIGHT * lift
+        return CartScores(codes[goes], total[goes], lambda some: self.parts(cart, some))
 
     def parts(self, cart: Codes, codes: Codes) -> Floats:
         """log((C + 5) / (E + 5)) of each item of the cart with each code, shape (codes, cart)."""
@@ -63,6 +69,23 @@ class CartRegression:
         times = counts.of_pairs(query, item)
         lift: Floats = np.log((times + LIFT_PSEUDO) / (expected + LIFT_PSEUDO))
         return lift.reshape(len(codes), len(cart))
+
+
+def same_category_pairs(book: CountBook, category: Codes) -> sparse.csr_matrix:
+    """The counts of the pairs of one category, (items, items).
+
+    They are counted with the options of the evidence: one pass of a training serves both.
+    """
+    baskets = book.baskets
+    if (category == UNKNOWN).all():
+        return sparse.csr_matrix((len(category), len(category)), dtype=np.int32)
+    options = CountOptions(
+        directed=False, category_level=None, forward=baskets.ordered, max_pairs=MAX_PAIRS
+    )
+    pairs = book.count("all", options)
+    same = (category[pairs.query] == category[pairs.item]) & (category[pairs.query] != UNKNOWN)
+    upper = pairs.where(same).matrix().astype(np.int32)
+    return upper + upper.T.tocsr()
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +99,7 @@ class CartWeights:
         codes, weight = dense_rows(self.weights, cart, candidates)
         goes = (weight > 0).any(axis=0)
         total = weight.sum(axis=0)[goes]
-        return CartScores(codes[goes], total, lambda chosen: self.parts(cart, chosen))
+        return CartScores(codes[goes], total, lambda some: self.parts(cart, some))
 
     def parts(self, cart: Codes, codes: Codes) -> Floats:
         """The weight of each item of the cart for each code, shape (codes, cart)."""
@@ -88,15 +111,14 @@ def dense_rows(
     matrix: sparse.csr_matrix, rows: Codes, candidates: Codes
 ) -> tuple[Codes, npt.NDArray[Any]]:
     """The candidates that one of the rows has a value for, and the values, shape (rows, codes)."""
-    found = matrix[rows]
-    wanted = np.zeros(matrix.shape[1], dtype=np.bool_)
-    wanted[found.indices] = True
-    codes = candidates[wanted[candidates]]
-    place = np.full(matrix.shape[1], -1)
-    place[codes] = np.arange(len(codes))
-    row = np.repeat(np.arange(len(rows)), np.diff(found.indptr))
-    column = place[found.indices]
-    inside = column >= 0
+    values = matrix[rows]
+    has_value = np.zeros(matrix.shape[1], dtype=np.bool_)
+    has_value[values.indices] = True
+    codes = candidates[has_value[candidates]]
+    column = np.full(matrix.shape[1], -1)
+    column[codes] = np.arange(len(codes))
+    row = np.repeat(np.arange(len(rows)), np.diff(values.indptr))
+    inside = column[values.indices] >= 0
     out = np.zeros((len(rows), len(codes)))
-    out[row[inside], column[inside]] = found.data[inside]
+    out[row[inside], column[values.indices[inside]]] = values.data[inside]
     return codes, out

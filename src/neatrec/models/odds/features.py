@@ -45,18 +45,19 @@ class CatalogFeatures(NamedTuple):
 
     category: Codes
     """Codes, shape (items,); all UNKNOWN without categories, or with too many for a table."""
-    names: sparse.csr_matrix | None
-    """Similarity of names, (items, items), 1 for the item itself; None without names."""
+    names: sparse.csr_matrix
+    """Similarity of names, (items, items), 1 for the item itself; empty without similar names."""
 
     @classmethod
     def of(cls, catalog: Catalog) -> CatalogFeatures:
         unknown = np.full(len(catalog), UNKNOWN, dtype=np.int32)
         category = catalog.category_of() if catalog.levels else unknown
         category = unknown if category.max(initial=UNKNOWN) >= MAX_CATEGORIES else category
-        if catalog.names is None:
-            return cls(category, None)
-        names = similar_names(catalog.names.to_pylist(), category)
-        return cls(category, names if names.nnz > len(catalog) else None)
+        if catalog.names is not None:
+            names = similar_names(catalog.names.to_pylist(), category)
+            if names.nnz > len(catalog):
+                return cls(category, names)
+        return cls(category, sparse.csr_matrix((len(catalog),) * 2, dtype=np.float32))
 
     def by_category(self, matrix: sparse.csr_matrix) -> Floats:
         """The sums of a matrix (items, items) by category; the last row and column: UNKNOWN."""
@@ -76,7 +77,7 @@ class PairFeatures:
     """Low-rank vectors of the log-lifts, (items, rank), and the signs of their factors."""
     signs: Vectors
     neighbours: sparse.csr_matrix
-    """Similarity of the vectors within a category, (items, items)."""
+    """Similarity of the vectors within a category, (items, items), 0 for the item itself."""
     category_order: Vectors
     """Log of times before over times after of two categories; 0 where carts have no order."""
 
@@ -101,18 +102,6 @@ class PairFeatures:
         return unit_vectors(self.vectors)
 
     @cached_property
-    def names_total(self) -> Floats:
-        """Pairs of the items with names like each item's."""
-        similar, kept = self.catalog.names, self.counts.kept_total
-        return np.asarray(kept if similar is None else similar @ kept, dtype=np.float64)
-
-    @cached_property
-    def around_total(self) -> Floats:
-        """Pairs of the neighbours of each item, its own left out."""
-        kept = self.counts.kept_total
-        return np.asarray(np.maximum(self.neighbours @ kept - kept, 0.0))
-
-    @cached_property
     def category_lift(self) -> Vectors:
         """log((C + 10) / (E + 10)) of two categories."""
         together = self.catalog.by_category(self.counts.matrix)
@@ -120,22 +109,28 @@ class PairFeatures:
         expected = np.outer(total, total) / max(total.sum(), 1)
         return of_categories(together, expected, CATEGORY_PSEUDO)
 
-    def columns(self, queries: Codes, items: Codes) -> tuple[Vectors, Floats, Floats]:
-        """The features (pairs, FEATURES), the counts and the expected counts of pairs."""
-        counts = self.counts
-        pairs = Asked(queries, items, counts.of_pairs(queries, items).astype(np.float64))
-        out = np.empty((len(queries), len(FEATURES)), dtype=np.float32)
-        for number, feature in enumerate(FEATURES):
-            out[:, number] = feature(self, pairs)
-        return out, pairs.times, counts.expected(counts.total[queries], counts.total[items])
+    def design(self, queries: Codes, items: Codes) -> tuple[Floats, Floats, Floats]:
+        """The features (pairs, WORDS), the counts and the expected counts of pairs.
 
-    def pooled(self, pairs: Asked, left: sparse.csr_matrix, right: sparse.csr_matrix) -> Vectors:
+        Pairs of one query adjoin.
+        """
+        counts = self.counts
+        times = counts.of_pairs(queries, items).astype(np.float64)
+        expected = counts.expected(counts.total[queries], counts.total[items])
+        seen, chance = np.log1p(times), np.log(expected + CHANCE_PSEUDO)
+        curve = seen, chance, seen**2, seen * chance, chance**2
+        columns = [feature(self, queries, items).astype(np.float32) for feature in FEATURES]
+        return np.column_stack([*columns, *curve]), times, expected
+
+    def pooled(
+        self, queries: Codes, items: Codes, left: sparse.csr_matrix, right: sparse.csr_matrix
+    ) -> Vectors:
         """The values of left @ C @ right.T of the pairs."""
-        out = np.empty(len(pairs.query), dtype=np.float32)
+        out = np.empty(len(queries), dtype=np.float32)
         tables = rows_of(left), rows_of(self.counts.matrix), rows_of(right)
 
         def work(part: slice) -> None:
-            pooled_counts(pairs.query[part], pairs.item[part], *tables, out[part])
+            pooled_counts(queries[part], items[part], *tables, out[part])
 
         parallel_slices(len(out), work, min_rows=MIN_PAIRS_PER_THREAD)
         return out
@@ -157,55 +152,46 @@ def category_order(book: CountBook, counting: CountOptions, catalog: CatalogFeat
     return of_categories(before, before.T, ORDER_PSEUDO)
 
 
-# ---- the features
+# ---- the features of the pairs (query, item)
 
 
-class Asked(NamedTuple):
-    """Pairs whose features are asked for; those of one query adjoin."""
-
-    query: Codes
-    item: Codes
-    times: Floats
-    """How often each was bought together."""
+def low_rank(of: PairFeatures, query: Codes, item: Codes) -> Values:
+    return pair_products(of.vectors * of.signs, of.vectors, query, item)
 
 
-def low_rank(of: PairFeatures, pairs: Asked) -> Values:
-    return pair_products(of.vectors * of.signs, of.vectors, pairs.query, pairs.item)
+def names(of: PairFeatures, query: Codes, item: Codes) -> Values:
+    similar = of.catalog.names
+    if not similar.nnz:
+        return np.zeros(len(query))
+    total = similar @ of.counts.kept_total.astype(np.float64)
+    chance = total[query] * total[item] / max(of.counts.kept_total.sum(), 1)
+    return log_ratio(of.pooled(query, item, similar, similar), chance, NAMES_PSEUDO)
 
 
-def names(of: PairFeatures, pairs: Asked) -> Values:
-    similar, total = of.catalog.names, of.names_total
-    if similar is None:
-        return np.zeros(len(pairs.query))
-    chance = total[pairs.query] * total[pairs.item] / max(of.counts.kept_total.sum(), 1)
-    return log_ratio(of.pooled(pairs, similar, similar), chance, NAMES_PSEUDO)
-
-
-def neighbours(of: PairFeatures, pairs: Asked) -> Values:
+def neighbours(of: PairFeatures, query: Codes, item: Codes) -> Values:
     kept = of.counts.kept_total
     each = sparse.identity(len(kept), dtype=np.float32, format="csr")
-    around = np.maximum(of.pooled(pairs, of.neighbours, each) - pairs.times, 0.0)
-    chance = of.around_total[pairs.query] * kept[pairs.item] / max(kept.sum(), 1)
-    return log_ratio(around, chance, NEIGHBOUR_PSEUDO)
+    chance = (of.neighbours @ kept)[query] * kept[item] / max(kept.sum(), 1)
+    return log_ratio(of.pooled(query, item, of.neighbours, each), chance, NEIGHBOUR_PSEUDO)
 
 
-def cosine(of: PairFeatures, pairs: Asked) -> Values:
-    return pair_products(of.unit, of.unit, pairs.query, pairs.item)
+def cosine(of: PairFeatures, query: Codes, item: Codes) -> Values:
+    return pair_products(of.unit, of.unit, query, item)
 
 
-def categories(of: PairFeatures, pairs: Asked) -> Values:
-    return of.category_lift[of.catalog.category[pairs.query], of.catalog.category[pairs.item]]
+def categories(of: PairFeatures, query: Codes, item: Codes) -> Values:
+    return of.category_lift[of.catalog.category[query], of.catalog.category[item]]
 
 
-def order(of: PairFeatures, pairs: Asked) -> Values:
-    return of.category_order[of.catalog.category[pairs.query], of.catalog.category[pairs.item]]
+def order(of: PairFeatures, query: Codes, item: Codes) -> Values:
+    return of.category_order[of.catalog.category[query], of.catalog.category[item]]
 
 
 def log_ratio(one: Values, other: Values, pseudo: float) -> Values:
     return np.log((one + pseudo) / (other + pseudo))
 
 
-FEATURES: dict[Callable[[PairFeatures, Asked], Values], str] = {
+FEATURES: dict[Callable[[PairFeatures, Codes, Codes], Values], str] = {
     low_rank: "low-rank lift",
     names: "similar names",
     neighbours: "neighbours of the query",
@@ -214,15 +200,14 @@ FEATURES: dict[Callable[[PairFeatures, Asked], Values], str] = {
     order: "order of the categories",
 }
 """Features of a pair besides its count and chance; 0 where the catalogue does not give one."""
-CURVE = {
+WORDS = {feature.__name__: words for feature, words in FEATURES.items()} | {
     "seen": "count",
     "chance": "chance",
     "seen_squared": "count squared",
     "seen_chance": "count x chance",
     "chance_squared": "chance squared",
 }
-"""log(1 + C), log(E + 0.02), their squares and their product."""
-WORDS = {feature.__name__: words for feature, words in FEATURES.items()} | CURVE
+"""The names of all features: the last are log(1 + C), log(E + 0.02), their squares and product."""
 
 
 def rows_of(matrix: sparse.csr_matrix) -> PairArrays:

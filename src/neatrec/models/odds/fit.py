@@ -21,7 +21,7 @@ from neatrec.data.baskets import Baskets, customers_return
 from neatrec.data.splits import moment_of_share, uniform_of_ids
 from neatrec.models.counts import PairCounts
 from neatrec.models.odds.features import CHANCE_PSEUDO, REPEATED, WORDS, PairFeatures
-from neatrec.models.odds.similarity import Codes, Vectors
+from neatrec.models.odds.similarity import Codes
 from neatrec.statistics.blas import one_blas_thread
 
 Floats = npt.NDArray[np.float64]
@@ -129,12 +129,12 @@ class Pairs(NamedTuple):
         if len(queries) > MAX_QUERIES:
             queries = np.sort(rng.choice(queries, MAX_QUERIES, replace=False))
         query, item = candidates(features.counts, queries)
-        columns, times, expected = features.columns(query, item)
+        design, times, expected = features.design(query, item)
         key = query.astype(np.int64) * items + item
         return cls(
             query,
             query + np.int64(part) * items,
-            design_of(columns, times, expected),
+            design,
             np.column_stack([start(times, expected) for start in STARTS.values()]),
             np.column_stack([np.isin(key, shown) for shown in outcome]),
         )
@@ -168,12 +168,6 @@ def start_dependent(times: Floats, expected: Floats) -> Floats:
 
 STARTS = {"strong": start_strong, "dependent": start_dependent}
 """The statistic that each outcome starts from."""
-
-
-def design_of(columns: Vectors, times: Floats, expected: Floats) -> Floats:
-    """The features and the curve of count and chance, (pairs, WORDS)."""
-    seen, chance = np.log1p(times), np.log(expected + CHANCE_PSEUDO)
-    return np.column_stack([columns, seen, chance, seen**2, seen * chance, chance**2])
 
 
 def regress(table: Floats, outcome: Mask, ridge: float, first: Floats) -> Floats:

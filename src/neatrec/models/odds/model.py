@@ -16,10 +16,10 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.randomness import as_generator
 from neatrec.models.arrays import ArraySpec, matrix_specs
 from neatrec.models.base import Codes, Model, Scores
-from neatrec.models.carts import CartRegression
+from neatrec.models.carts import CartRegression, same_category_pairs
 from neatrec.models.counts import PairCounts, StrataParameters, matrix_arrays, restored_matrix
 from neatrec.models.odds.features import WORDS, CatalogFeatures, PairFeatures
-from neatrec.models.odds.fit import STARTS, Outcome, Pairs, design_of, learn, parts_of
+from neatrec.models.odds.fit import STARTS, Outcome, Pairs, learn, parts_of
 from neatrec.models.odds.similarity import stand_ins
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 
 GOALS = {"balanced": (2.0, 1.0), "lift": (1.0, 0.0), "evidence": (0.0, 1.0)}
 """Weights of the probabilities of a strong and of a dependent pair."""
-BLOCK = 500_000
+BLOCK = 200_000
 """Pairs whose features are in memory at a time."""
 
 log = logging.getLogger(__name__)
@@ -63,6 +63,7 @@ class Odds(Model):
     Parameters: ClassVar[type[ModelParameters]] = OddsParameters
     min_score: ClassVar[float] = 0.0
     scores_unseen_items: ClassVar[bool] = True
+    cart_ranking: CartRegression
     features: PairFeatures
     regressions: dict[str, Floats]
     """Weights by outcome: level, factor of the start, features."""
@@ -88,13 +89,17 @@ class Odds(Model):
             pairs.append(Pairs.of(part, features, outcome, rng))
         columns = zip(*pairs, strict=True)
         self.regressions, self.learned = learn(Pairs(*(np.concatenate(c) for c in columns)))
-        self._set_features(PairFeatures.of(run.book_of(baskets), *given))
-        if (least := self.features.counts.least) > 1:
-            log.info("pairs seen fewer than %d times are left out, for memory", least)
+        book = run.book_of(baskets)
+        features = PairFeatures.of(book, *given)
+        if features.counts.least > 1:
+            log.info("pairs seen fewer than %d times are left out", features.counts.least)
+        category = counting.category_of(self.catalog)
+        self._set_features(features, same_category_pairs(book, category))
 
-    def _set_features(self, features: PairFeatures) -> None:
+    def _set_features(self, features: PairFeatures, same_category: sparse.csr_matrix) -> None:
         self.features = features
-        self.cart_ranking = CartRegression(features.counts, self.item_count.astype(np.float64))
+        bought = self.item_count.astype(np.float64)
+        self.cart_ranking = CartRegression(features.counts, same_category, bought)
         self.mixture = stand_ins(self.item_count, *features.catalog)
 
     # ---- scoring
@@ -117,19 +122,14 @@ class Odds(Model):
         return scores.reshape(len(queries), size)
 
     def _own_scores(self, queries: Codes, items: Codes) -> Scores:
-        """Without stand-ins; pairs of a query adjoin where they are sorted."""
+        """Without stand-ins."""
         order = np.argsort(queries, kind="stable")
+        design, count, expected = self.features.design(queries[order], items[order])
         out = np.zeros(len(queries))
-        for first in range(0, len(order), BLOCK):
-            part = order[first : first + BLOCK]
-            columns, count, expected = self.features.columns(queries[part], items[part])
-            design = design_of(columns, count, expected)
-            for (name, start), goal in zip(
-                STARTS.items(), GOALS[self.parameters.goal], strict=True
-            ):
-                level, factor, *rest = self.regressions[name]
-                odds = level + factor * start(count, expected) + design @ rest
-                out[part] += goal * special.expit(odds)
+        for (name, start), goal in zip(STARTS.items(), GOALS[self.parameters.goal], strict=True):
+            level, factor, *rest = self.regressions[name]
+            odds = level + factor * start(count, expected) + design @ rest
+            out[order] += goal * special.expit(odds)
         return out
 
     # ---- saving
@@ -144,12 +144,12 @@ class Odds(Model):
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
         of, learned = self.features, json.dumps(self.learned).encode()
-        similar = {} if of.catalog.names is None else matrix_arrays("names", of.catalog.names, "")
         return {
             **matrix_arrays("pair", of.counts.matrix),
             "pair_total": of.counts.total,
+            **matrix_arrays("same_category", self.cart_ranking.same_category),
             **matrix_arrays("neighbours", of.neighbours, ""),
-            **similar,
+            **matrix_arrays("names", of.catalog.names, ""),
             "vectors": of.vectors,
             "signs": of.signs,
             "category": of.catalog.category,
@@ -160,12 +160,12 @@ class Odds(Model):
 
     @classmethod
     def array_specs(cls) -> Mapping[str, ArraySpec]:
-        names = matrix_specs("names", "", kind="f")
         return {
             **matrix_specs("pair"),
             "pair_total": ArraySpec("i", low=0),
+            **matrix_specs("same_category"),
             **matrix_specs("neighbours", "", kind="f"),
-            **{name: spec._replace(required=False) for name, spec in names.items()},
+            **matrix_specs("names", "", kind="f"),
             "vectors": ArraySpec("f", ("items", "rank")),
             "signs": ArraySpec("f", ("rank",)),
             "category_order": ArraySpec("f", ("categories", "categories")),
@@ -175,17 +175,16 @@ class Odds(Model):
 
     def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         size = len(self.catalog)
-        names = restored_matrix(arrays, "names", size, "") if "names_start" in arrays else None
         self.regressions = {name: arrays[f"odds_{name}"] for name in STARTS}
         if len(arrays["odds_strong"]) != 2 + len(WORDS):
             raise ValueError("`odds_strong` must have a weight per feature")
         self.learned = json.loads(arrays["learned"].tobytes())
         features = PairFeatures(
             PairCounts(restored_matrix(arrays, "pair", size), arrays["pair_total"]),
-            CatalogFeatures(arrays["category"], names),
+            CatalogFeatures(arrays["category"], restored_matrix(arrays, "names", size, "")),
             arrays["vectors"],
             arrays["signs"],
             restored_matrix(arrays, "neighbours", size, ""),
             arrays["category_order"],
         )
-        self._set_features(features)
+        self._set_features(features, restored_matrix(arrays, "same_category", size))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -83,7 +82,9 @@ def similar_names(names: Iterable[str | None], category: Codes) -> sparse.csr_ma
         other = (product.data >= MIN_NAME_COSINE) & (product.row + first != product.col)
         cells = (product.data[other] ** 2, (product.row[other], product.col[other]))
         blocks.append(strongest(sparse.csr_matrix(cells, shape=product.shape), NEIGHBOURS - 1))
-    return with_itself(sparse.vstack(blocks))
+    out = sparse.csr_matrix(sparse.vstack(blocks) + sparse.identity(len(found)), dtype=np.float32)
+    out.sort_indices()
+    return out
 
 
 def strongest(matrix: sparse.csr_matrix, size: int) -> sparse.csr_matrix:
@@ -93,13 +94,6 @@ def strongest(matrix: sparse.csr_matrix, size: int) -> sparse.csr_matrix:
     first = order[np.arange(len(order)) - matrix.indptr[row[order]] < size]
     cells = (matrix.data[first], (row[first], matrix.indices[first]))
     return sparse.csr_matrix(cells, shape=matrix.shape)
-
-
-def with_itself(matrix: Any) -> sparse.csr_matrix:
-    """The matrix, sorted, with ones on its empty diagonal."""
-    out = sparse.csr_matrix(matrix + sparse.identity(matrix.shape[0]), dtype=np.float32)
-    out.sort_indices()
-    return out
 
 
 def log_lifts(counts: PairCounts) -> sparse.csr_matrix:
@@ -148,10 +142,7 @@ def unit_vectors(vectors: Vectors) -> Vectors:
 def vector_neighbours(
     unit: Vectors, category: Codes, popularity: npt.NDArray[np.int64]
 ) -> sparse.csr_matrix:
-    """Squared cosine of the nearest vectors within the category, shape (items, items).
-
-    1 for the item itself; an item without category has itself alone.
-    """
+    """Squared cosine of the nearest other vectors within the category, shape (items, items)."""
     size = len(category)
     row, column, value = [], [], []
     order = np.lexsort((-popularity, category))
@@ -172,13 +163,13 @@ def vector_neighbours(
                 column.append(members[best[near]])
                 value.append(found[near] ** 2)
     if not row:
-        return with_itself(sparse.csr_matrix((size, size)))
+        return sparse.csr_matrix((size, size), dtype=np.float32)
     cells = (np.concatenate(value), (np.concatenate(row), np.concatenate(column)))
-    return with_itself(sparse.csr_matrix(cells, shape=(size, size)))
+    return sparse.csr_matrix(cells, shape=(size, size), dtype=np.float32)
 
 
 def stand_ins(
-    item_count: npt.NDArray[np.int64], category: Codes, names: sparse.csr_matrix | None
+    item_count: npt.NDArray[np.int64], category: Codes, names: sparse.csr_matrix
 ) -> sparse.csr_matrix:
     """Shares of the items whose scores are averaged for each query, (items, items); rows sum to 1.
 
@@ -187,13 +178,11 @@ def stand_ins(
     """
     is_rare = item_count < RARE
     own = np.where(is_rare, OWN_WEIGHT * (1.0 + item_count), 1.0)
-    shares = sparse.csr_matrix((len(own), len(own)))
-    if names is not None:
-        reliable = sparse.diags(item_count / (item_count + RELIABLE))
-        similar = names - sparse.identity(len(own), dtype=names.dtype)
-        shares = sparse.csr_matrix(sparse.diags(is_rare.astype(float)) @ similar @ reliable)
-        shares.eliminate_zeros()
-        shares = strongest(shares, STAND_INS)
+    reliable = sparse.diags(item_count / (item_count + RELIABLE))
+    similar = names - sparse.diags(names.diagonal())
+    shares = sparse.csr_matrix(sparse.diags(is_rare.astype(float)) @ similar @ reliable)
+    shares.eliminate_zeros()
+    shares = strongest(shares, STAND_INS)
     mass = own + np.asarray(shares.sum(axis=1)).ravel()
     sellers = best_sellers(item_count, category)
     has_sellers = np.diff(sellers.indptr) > 0
