@@ -112,7 +112,7 @@ def main() -> None:
     parser.add_argument(
         "--baskets",
         type=Path,
-        help="a folder that `Baskets.save` wrote, instead of the order files",
+        help="a file of pickled `Baskets` of the orders, where DuckDB is missing",
     )
     parser.add_argument("--name", default="embedding_quality", help="of the record in results/")
     options = parser.parse_args()

@@ -1,11 +1,11 @@
 """Training on one GPU: speed, sizes, quality beside the CPU, PyTorch on the same card.
 
     PYTHONPATH=src python -m benchmarks.gpu_training                       # all but the quality
-    PYTHONPATH=src python -m benchmarks.gpu_training --quality FOLDER
+    PYTHONPATH=src python -m benchmarks.gpu_training --quality FILE
     PYTHONPATH=src python -m benchmarks.gpu_training --only speed,bundle   # these again
 
 Baskets are simulated (`supermarket`); dim 100, window 5, five negatives shared by the pairs of a
-place. FOLDER is what `Baskets.save` wrote of the Instacart orders: their half-split shows the
+place. FILE holds the pickled `Baskets` of the Instacart orders: their half-split shows the
 quality of `neat` with its defaults. Writes benchmarks/results/gpu_training.json; `--results` names
 another folder, NEATREC_COMMIT the commit of a copy.
 """
@@ -187,13 +187,13 @@ def bpr(baskets: Baskets) -> list[Row]:
     return implicit_speeds(baskets)
 
 
-def quality(folder: Path) -> list[Row]:
+def quality(file: Path) -> list[Row]:
     """HR@10 and losses on the half-split with the model's defaults, five seeds per device."""
     from benchmarks.half_split import half_part
     from neatrec.evaluation.ranks import rank_labels
     from neatrec.evaluation.summary import compare_models
 
-    part = half_part(folder)
+    part = half_part(file)
     train, task = part.train, part.task
     fits = {
         device: [_by_defaults(train, device, seed) for seed in range(SEEDS)]
@@ -263,7 +263,7 @@ def main() -> None:
     parser.add_argument(
         "--only", default=",".join(PARTS), help="parts to run, of " + ", ".join(PARTS)
     )
-    parser.add_argument("--quality", type=Path, help="saved baskets: the Instacart orders")
+    parser.add_argument("--quality", type=Path, help="pickled baskets: the Instacart orders")
     parser.add_argument("--results", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     if (trouble := gpu.unavailable_reason()) is not None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
+import pickle
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -58,27 +59,27 @@ class Part:
 
 
 @cache
-def orders(folder: Path | None = None) -> Baskets:
-    """The orders, or a folder of `Baskets.save`: a machine that only trains may lack DuckDB."""
-    if folder is not None:
-        return Baskets.load(folder)
+def orders(file: Path | None = None) -> Baskets:
+    """The orders, or a file of pickled `Baskets`: a machine that only trains may lack DuckDB."""
+    if file is not None:
+        return cast(Baskets, pickle.loads(file.read_bytes()))
     from neatrec.io import read_baskets
 
     return read_baskets(str(data_folder("instacart", [])))
 
 
 @cache
-def half_part(folder: Path | None) -> Part:
+def half_part(file: Path | None) -> Part:
     """The half-split with the paper's labels of its test half."""
-    split = half(orders(folder))
+    split = half(orders(file))
     labels = make_labels(split.test, protocol="paper", levels=(0.05,))
     return Part(split.train, build_task(split.train, split.test, labels, queries=0, carts=0))
 
 
-def attempt(trial: Trial, folder: Path | None, threads: int | None) -> Outcome:
+def attempt(trial: Trial, file: Path | None, threads: int | None) -> Outcome:
     """Train and rank the labels in candidate sets."""
     logging.disable(logging.INFO)
-    began, part = time.perf_counter(), half_part(folder)
+    began, part = time.perf_counter(), half_part(file)
     run = Run(rng=trial.seed, device=trial.device, threads=threads)
     model = _model(trial).fit(part.train, run)
     follows = variance_against_popularity(model) if isinstance(model, Neat) else None
@@ -104,13 +105,13 @@ def variance_against_popularity(model: Neat) -> float:
 
 
 def attempts(
-    trials: list[Trial], folder: Path | None, jobs: int, threads: int | None
+    trials: list[Trial], file: Path | None, jobs: int, threads: int | None
 ) -> Iterator[Outcome]:
     """The outcomes as they come, in `jobs` processes."""
-    one = partial(attempt, folder=folder, threads=threads)
+    one = partial(attempt, file=file, threads=threads)
     if jobs == 1:
         yield from map(one, trials)
         return
-    half_part(folder)  # compiled code is kept before many processes ask for it
+    half_part(file)  # compiled code is kept before many processes ask for it
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
         yield from pool.imap_unordered(one, trials)

@@ -21,8 +21,7 @@ def make(pairs: list[tuple[int, int]], *, directed: bool = True, **columns: Any)
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"window": 0}, "`window` must be None or a whole number of at least 1, got 0"),
-        ({"window": 2.0}, "`window` must be None or a whole number of at least 1, got 2.0"),
+        ({"min_basket": 2.0}, "`min_basket` must be a whole number of at least 1, got 2.0"),
         ({"min_basket": True}, "`min_basket` must be a whole number of at least 1, got True"),
         ({"min_count": 0}, "`min_count` must be a whole number of at least 1, got 0"),
         ({"max_pairs": 0}, "`max_pairs` must be None or a whole number of at least 1, got 0"),

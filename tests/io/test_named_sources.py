@@ -63,23 +63,6 @@ def test_a_source_toml_of_the_supermarket_keeps_the_truth(tmp_path: Path) -> Non
     assert len(shop.baskets) == 200
 
 
-def test_saved_baskets_can_be_stratified(tmp_path: Path) -> None:
-    (tmp_path / "o.csv").write_text("order_id,sku,store\n1,tea,north\n2,tea,south\n")
-    baskets = read_baskets(tmp_path / "o.csv", attributes="store")
-    baskets.save(tmp_path / "saved")
-    assert read_baskets(tmp_path / "saved", attributes="store").hash == baskets.hash
-    with pytest.raises(SourceError, match="has no attribute 'week'; it has: store"):
-        read_baskets(tmp_path / "saved", attributes="week")
-    with pytest.raises(SourceError, match="`item` does not apply"):
-        read_baskets(tmp_path / "saved", item="sku")
-
-
-def test_a_folder_with_half_of_saved_baskets_is_a_folder_of_tables(tmp_path: Path) -> None:
-    (tmp_path / "baskets.json").write_text("{}")
-    (tmp_path / "o.csv").write_text(ORDERS)
-    assert read_baskets(tmp_path).lines == 2
-
-
 @pytest.mark.parametrize("option", ["source", "catalog", "exclude_items", "rejects"])
 def test_a_path_no_system_takes_is_refused(tmp_path: Path, option: str) -> None:
     (tmp_path / "o.csv").write_text("order_id,sku\n1,tea\n1\n")

@@ -117,12 +117,9 @@ def test_replaced_baskets_are_those_of_the_new_file(tmp_path: Path) -> None:
     same(folder, read_baskets(write(tmp_path / "all.csv", expected), OPTIONS))
 
 
-@pytest.mark.parametrize("saved", [False, True])
-def test_baskets_in_memory_can_be_imported(tmp_path: Path, saved: bool) -> None:
-    spec = "supermarket:baskets=200,items=80,seed=3"
+def test_simulated_baskets_can_be_imported(tmp_path: Path) -> None:
     baskets = supermarket(200, 80, seed=3).baskets
-    baskets.save(tmp_path / "saved")
-    import_orders(str(tmp_path / "saved") if saved else spec, tmp_path / "orders")
+    import_orders("supermarket:baskets=200,items=80,seed=3", tmp_path / "orders")
     found = read_baskets(tmp_path / "orders")
     names = [[each.catalog.name(i) for i in each.items] for each in (found, baskets)]
     assert names[0] == names[1]

@@ -200,8 +200,7 @@ def test_integer_ids_stay_integers_and_text_stays_text(tmp_path: Path) -> None:
         )
     )
     import_orders(tmp_path / "o.parquet", tmp_path / "orders")
-    read_baskets(whole).save(tmp_path / "saved")
-    for source in ("o.parquet", "o.jsonl", "orders", "saved"):
+    for source in ("o.parquet", "o.jsonl", "orders"):
         table = read_baskets(tmp_path / source).to_arrow()
         assert table["basket"].to_pylist() == [1, 1, 20], source
         assert sorted(table["item"].to_pylist()) == [7, 449, 449], source

@@ -7,21 +7,17 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from neatrec.data.catalog import MALFORMED, UNKNOWN, Catalog, codes_in, frozen, string_array
+from neatrec.data.catalog import UNKNOWN, Catalog, codes_in, frozen, string_array
 from neatrec.data.table_result import SHOWN_ROWS, TableResult
-from neatrec.errors import BundleError, ParameterError, must_be
-from neatrec.text import printable
+from neatrec.errors import ParameterError, must_be
 
-FORMAT_VERSION = 1
 STORES = (
     *("store_id", "store", "store_name", "shop_id", "shop", "branch_id", "branch"),
     *("filiale", "filial_id", "filial_nr", "filialnummer"),
@@ -219,7 +215,7 @@ class Baskets(TableResult):
     @cached_property
     def hash(self) -> str:
         """SHA-256 over ids, lines, users, times and attributes, equal wherever they were read."""
-        digest = hashlib.sha256(f"neatrec-baskets-{FORMAT_VERSION}|{self.ordered}".encode())
+        digest = hashlib.sha256(f"neatrec-baskets-1|{self.ordered}".encode())
         digest.update(self.catalog.hash.encode())
         for text in (self.ids, self.user_ids):
             if text is not None:
@@ -253,76 +249,6 @@ class Baskets(TableResult):
             },
             dropped={},
         )
-
-    def save(self, folder: str | Path) -> None:
-        """Write catalogue, baskets, users and a description as files into `folder`."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        self.catalog.save(folder / "catalog.parquet")
-        columns: dict[str, Any] = {
-            "basket_id": self.public_ids,
-            "items": pa.LargeListArray.from_arrays(pa.array(self.offsets), pa.array(self.items)),
-        }
-        if self.users is not None:
-            columns["user"] = pa.array(self.users)
-            users = pa.table({"user_id": self.user_ids})
-            pq.write_table(users, folder / "users.parquet", compression="zstd")
-        if self.times is not None:
-            columns["time"] = pa.array(self.times, pa.timestamp("us"))
-        for name, attribute in self.attributes.items():
-            columns[f"attribute:{name}"] = pa.array(attribute.codes)
-        pq.write_table(pa.table(columns), folder / "baskets.parquet", compression="zstd")
-        about = {
-            "format": FORMAT_VERSION,
-            "ordered": self.ordered,
-            "source": self.source,
-            "dropped": dict(self.dropped),
-            "attributes": {name: each.names for name, each in self.attributes.items()},
-            "hash": self.hash,
-        }
-        (folder / "baskets.json").write_text(json.dumps(about, indent=2) + "\n")
-
-    @classmethod
-    def load(cls, folder: str | Path) -> Baskets:
-        """Read what `save` wrote; a damaged or foreign folder is refused by name."""
-        folder = Path(folder)
-        try:
-            about = json.loads((folder / "baskets.json").read_text())
-            if about["format"] != FORMAT_VERSION:
-                raise must_be("format", str(FORMAT_VERSION), about["format"])
-            baskets = _saved_in(folder, about)
-            if baskets.hash != about["hash"]:
-                raise ParameterError("they are not those that were saved: the hash differs")
-        except MALFORMED as error:
-            message = f"cannot read the baskets in {printable(folder)}: {printable(error)}"
-            raise BundleError(message, file=str(folder)) from error
-        return baskets
-
-
-def _saved_in(folder: Path, about: Mapping[str, Any]) -> Baskets:
-    """The baskets in a folder; whatever is missing or of another type raises."""
-    table = pq.read_table(folder / "baskets.parquet")
-    users = pq.read_table(folder / "users.parquet") if "user" in table.column_names else None
-    lists = pa.concat_arrays([pa.array([], pa.large_list(pa.int32())), *table["items"].chunks])
-    return Baskets(
-        catalog=Catalog.load(folder / "catalog.parquet"),
-        items=lists.values.to_numpy(),
-        offsets=lists.offsets.to_numpy(),
-        ids=string_array(table["basket_id"]),
-        ordered=about["ordered"],
-        users=None if users is None else table["user"].to_numpy(),
-        user_ids=None if users is None else string_array(users["user_id"]),
-        times=pc.cast(table["time"], pa.int64()).to_numpy()
-        if "time" in table.column_names
-        else None,
-        attributes={
-            name: Attribute(table[f"attribute:{name}"].to_numpy(), tuple(names))
-            for name, names in about["attributes"].items()
-        },
-        dropped=about["dropped"],
-        source=about["source"],
-        integer_ids=pa.types.is_integer(table["basket_id"].type),
-    )
 
 
 def _update_with_strings(digest: Any, text: pa.LargeStringArray) -> None:

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from neatrec.simulator import PlantedTruth
 
 log = logging.getLogger(__name__)
-SAVED = ("baskets.parquet", "baskets.json")
-"""Files of a folder that `Baskets.save` wrote."""
 
 
 def read_baskets(source: Any, options: SourceOptions | None = None, **columns: Any) -> Baskets:
@@ -43,7 +41,7 @@ def read_baskets(source: Any, options: SourceOptions | None = None, **columns: A
     ----------
     source
         A file, folder or glob of CSV, Parquet, JSON lines (each also gzipped) or Arrow; the address
-        of a PostgreSQL database; a folder that `neatrec import` or `Baskets.save` wrote; an
+        of a PostgreSQL database; a folder that `neatrec import` wrote; an
         Instacart-layout folder; a `source.toml`; "supermarket[:key=value,...]"; "complete-journey";
         or any data frame that supports Arrow (pandas, polars, pyarrow).
     options
@@ -88,18 +86,12 @@ def log_dropped(dropped: Mapping[str, int]) -> None:
 
 def _read(source: Any, options: SourceOptions, *, for_pairs: bool = False) -> LoadedSource:
     """The baskets of any source; with `for_pairs` an error where no basket holds two items."""
-    from neatrec.data.baskets import Baskets
     from neatrec.io.source import open_source
 
     if isinstance(source, str | os.PathLike):
         source, options = resolve_options(os.fsdecode(source), options)
         if source.split(":", 1)[0] == "supermarket":
             return _read_supermarket(source, options)
-        if all(os.path.isfile(os.path.join(source, name)) for name in SAVED):
-            refuse_options(source, options, allowed=("attributes",))
-            baskets = Baskets.load(source)
-            require_attributes(source, options, baskets)
-            return LoadedSource(baskets)
     with open_source(source, options) as lines:
         baskets = lines.baskets()
         if for_pairs:
