@@ -35,7 +35,7 @@ ALLOWED: dict[str, set[str]] = {
     "check": COUNTS | {"labels", "io"},
     "release": MODELS | {"io", "bundle", "serving"},
     "training": MODELS | {"io", "bundle", "serving", "release"},
-    "leaderboard": MODELS | {"labels", "evaluation", "bundle", "serving", "training"},
+    "leaderboard": MODELS | {"labels", "evaluation"},
     "service": BASE | {"bundle", "serving"},
     "shop": MODELS | {"io", "bundle", "serving", "release", "training", "leaderboard", "service"},
     "demo": MODELS

@@ -10,8 +10,8 @@ from typing import Any
 from neatrec.data.baskets import Baskets
 from neatrec.errors import ParameterError, must_be
 from neatrec.models import MODEL_NAMES, Model, make_model
+from neatrec.models.counts import ranked_within
 from neatrec.text import printable
-from neatrec.training.train import ranked_within
 
 NEEDED = ("fit", "score", "score_all")
 Models = Sequence[str | Model] | Mapping[str, str | Model]

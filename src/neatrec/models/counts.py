@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ from scipy import sparse
 from neatrec.cooccurrence import CountOptions
 from neatrec.cooccurrence.count_book import CountBook
 from neatrec.cooccurrence.expected_counts import unexplained
+from neatrec.cooccurrence.strata import SIZE
 from neatrec.data.baskets import Baskets
 from neatrec.data.pair_search import find_pairs
 from neatrec.models.arrays import ArraySpec, matrix_specs
@@ -58,6 +59,18 @@ class StrataParameters(CountParameters):
     @property
     def strata_names(self) -> tuple[str, ...]:
         return tuple(self.strata.split(",")) if self.strata else ()
+
+
+def ranked_within(parameters: Any, strata: Sequence[str]) -> Any:
+    """The parameters of a model that expects counts within strata, unless it has its own.
+
+    The basket size is left to the evidence: taken off the counts, it made rankings of held-out
+    baskets worse.
+    """
+    names = [name for name in strata if name != SIZE]
+    if names and getattr(parameters, "strata", "") is None:
+        return replace(parameters, strata=",".join(names))
+    return parameters
 
 
 @dataclass(frozen=True, eq=False)

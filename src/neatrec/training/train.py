@@ -12,18 +12,19 @@ from neatrec.bundle import bundle_lock, read_manifest
 from neatrec.bundle.store import parameters_of
 from neatrec.cooccurrence.count_book import CountBook
 from neatrec.cooccurrence.engine import MEMORY, Engine
-from neatrec.cooccurrence.strata import SIZE, parse_strata, usable_strata
+from neatrec.cooccurrence.strata import parse_strata, usable_strata
 from neatrec.data.baskets import Baskets
 from neatrec.errors import ParameterError, must_be_one_of, require_whole
 from neatrec.models import make_model
 from neatrec.models.base import Model
+from neatrec.models.counts import ranked_within
+from neatrec.models.measure import measured
 from neatrec.models.parameters import parse_settings
 from neatrec.models.run import Progress, Run
 from neatrec.serving import PairTable, save_indexed
 from neatrec.serving.build import K
 from neatrec.serving.table import NOTE, SAME_CATEGORY
 from neatrec.text import printable
-from neatrec.training.measure import measured
 
 log = logging.getLogger(__name__)
 
@@ -161,18 +162,6 @@ def _report(model: Model, table: PairTable) -> dict[str, Any]:
         **({"goal": model.parameters.goal} if hasattr(model.parameters, "goal") else {}),
         **({"learned": learned} if "strong" in learned else {}),
     }
-
-
-def ranked_within(parameters: Any, strata: Sequence[str]) -> Any:
-    """The parameters of a model that expects counts within strata, unless it has its own.
-
-    The basket size is left to the evidence: taken off the counts, it made rankings of held-out
-    baskets worse.
-    """
-    names = [name for name in strata if name != SIZE]
-    if names and getattr(parameters, "strata", "") is None:
-        return replace(parameters, strata=",".join(names))
-    return parameters
 
 
 def trained_otherwise(
