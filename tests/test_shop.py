@@ -173,7 +173,7 @@ def test_integer_ids_stay_integers_in_rankings_checks_and_requests() -> None:
     ranking = neatrec.load_bundle(shop.bundle).rank(70)
     assert ranking.ids == ranking.to_arrow()["id"].to_pylist() == [80]
     check = neatrec.check_baskets(baskets)
-    assert {one.item for one in check.frequent} == {70, 80, 90}
+    assert {one.item for one in check.suspects.frequent} == {70, 80, 90}
     with TestClient(make_app(ServiceSettings(shop.bundle))) as client:
         asked = {"items": [70, "90"], "exclude": [80]}
         answer = client.post("/v1/cart/complements", json=asked).json()
@@ -194,7 +194,7 @@ def test_a_statistic_is_compared_with_the_others_and_names_are_no_formulas(tmp_p
     shop = neatrec.fit([["tea", odd]] * 20 + [["rice", "soap"]] * 20, model="llr")
     shop.plot("tea").savefig(tmp_path / "plot.svg")
     shop.plot(odd).savefig(tmp_path / "plot.svg")
-    assert list(shop.evaluate().trainings).count("llr") == 1
+    assert shop.evaluate().models.count("llr") == 1
 
 
 def test_pairs_are_listed_once_and_those_with_most_orders_beyond_chance_first(shop: Shop) -> None:
@@ -272,7 +272,7 @@ def test_names_are_escaped_in_a_notebook() -> None:
 def test_a_shop_is_evaluated_plotted_and_saved(shop: Shop, tmp_path: Path) -> None:
     board = shop.evaluate()
     assert max(map(len, repr(board).splitlines())) < 200
-    assert {"shrunk-lift", "llr", "pop"} <= set(board.trainings)
+    assert {"shrunk-lift", "llr", "pop"} <= set(board.models)
     pairs = shop.pairs().to_arrow()
     name = Counter([*pairs["item"].to_pylist(), *pairs["other"].to_pylist()]).most_common(1)[0][0]
     shop.plot(name).savefig(tmp_path / "plot.svg")

@@ -1,8 +1,7 @@
-"""Statistical power of the baskets: detectable lifts, coverage of the evidence, repeated labels."""
+"""Statistical power of the baskets: detectable lifts, and coverage of the evidence."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,10 +12,8 @@ from neatrec.cooccurrence import Margins
 from neatrec.cooccurrence.count_book import CountBook
 from neatrec.cooccurrence.engine import MEMORY, Engine
 from neatrec.cooccurrence.expected_counts import fit_expected
-from neatrec.cooccurrence.strata import default_strata
 from neatrec.data.baskets import Baskets
-from neatrec.data.splits import moment_of_share
-from neatrec.labels import LabelOptions, make_labels
+from neatrec.labels import LabelOptions
 from neatrec.labels.config import LabelConfig
 from neatrec.labels.make import tested_pairs
 from neatrec.statistics import poisson_tail, possible_pairs
@@ -60,6 +57,10 @@ class Power:
     """Share of basket lines with such items."""
     same_category: float
     """Share of the pairs with evidence whose items are of one category; 0 without categories."""
+    protocol: str = "calibrated"
+    level: float = LEVEL
+    power: float = POWER
+    min_basket: int = MIN_BASKET
 
 
 def measure_power(
@@ -155,37 +156,3 @@ def _tiers(baskets: Baskets, margins: Margins, threshold: float) -> tuple[PowerT
 
 def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
-
-
-@dataclass(frozen=True)
-class LabelRepeat:
-    """Calibrated labels of the first half of the period, and the number that repeats."""
-
-    strata: tuple[str, ...]
-    labels: int
-    repeated: int
-    """Labels with a lift above 1 in the second half, within the same strata."""
-
-
-def label_repeats(
-    baskets: Baskets, strata: Sequence[str] | None = None, engine: Engine = MEMORY
-) -> tuple[LabelRepeat, ...]:
-    """Repeats without strata, and within `strata` (None: the default); empty without times."""
-    if baskets.times is None or not len(baskets) or baskets.times.min() == baskets.times.max():
-        return ()
-    before = baskets.times < moment_of_share(baskets.times, 0.5)
-    first, second = baskets.select(before), baskets.select(~before)
-    within = default_strata(first) if strata is None else tuple(strata)
-    choices = ((), within) if within else ((),)
-    return tuple(_repeat(first, second, names, engine) for names in choices)
-
-
-def _repeat(
-    first: Baskets, second: Baskets, strata: tuple[str, ...], engine: Engine
-) -> LabelRepeat:
-    options = LabelOptions(levels=(LEVEL,), min_basket=MIN_BASKET, strata=strata)
-    labels = make_labels(first, options, engine=engine)
-    once = slice(None) if labels.options["directed"] else labels.query < labels.item
-    query, item = labels.query[once], labels.item[once]
-    lifts = LabelConfig.of(labels).lifts_in(second, query, item, engine)
-    return LabelRepeat(strata, len(query), int((lifts > 1).sum()))

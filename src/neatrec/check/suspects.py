@@ -1,4 +1,4 @@
-"""Items that may not be purchases of their own: bags, fees, deposits, gifts."""
+"""Items that may not be purchases of their own: bags, fees, deposits, gifts, placeholders."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from neatrec.cooccurrence import CountOptions, count
-from neatrec.cooccurrence.engine import MEMORY, Engine
+from neatrec.cooccurrence import CountOptions, Engine, count
 from neatrec.data.baskets import Baskets
 
+LONG_BASKET = 2_000
+"""Longer baskets are no shopping trips: the trial count of suspects and evidence omits them."""
 FREQUENT = 0.1
 """Items in more than this share of all baskets are listed."""
 INSEPARABLE = 0.9
@@ -29,23 +30,12 @@ PLACEHOLDERS = (
 
 
 @dataclass(frozen=True)
-class FrequentItem:
-    """An item in a large share of all baskets."""
+class SuspectItem:
+    """An item with its share of all baskets."""
 
     item: str | int
     name: str
     share: float
-
-
-def placeholder_items(baskets: Baskets) -> tuple[FrequentItem, ...]:
-    """Bought items whose id or name is a placeholder, most frequent first."""
-    catalog = baskets.catalog
-    names = catalog.ids if catalog.names is None else catalog.names
-    words = pa.array(PLACEHOLDERS, pa.large_string())
-    is_placeholder = np.zeros(len(catalog), dtype=bool)
-    for texts in (catalog.ids, names):
-        is_placeholder |= pc.is_in(pc.utf8_lower(texts), words).to_numpy(zero_copy_only=False)
-    return _by_share(baskets, is_placeholder & (baskets.item_counts > 0))
 
 
 @dataclass(frozen=True)
@@ -62,24 +52,52 @@ class InseparablePair:
     """Share of them that hold the partner."""
 
 
-def frequent_items(baskets: Baskets) -> tuple[FrequentItem, ...]:
+@dataclass(frozen=True)
+class Suspects:
+    """Items and baskets that may be no purchases."""
+
+    frequent: tuple[SuspectItem, ...]
     """Items in more than a tenth of all baskets, most frequent first."""
-    return _by_share(baskets, baskets.item_counts > FREQUENT * max(len(baskets), 1))
+    placeholders: tuple[SuspectItem, ...]
+    """Bought items whose id or name is a placeholder."""
+    inseparable: tuple[InseparablePair, ...] | None
+    """Items with a partner in nine tenths of their baskets; None if pairs were not counted."""
+    long_baskets: int
+    """Baskets over 2,000 lines, which the trial count omits."""
+    long_lines: int
+    """Number of lines of these baskets."""
 
 
-def _by_share(baskets: Baskets, selected: npt.NDArray[np.bool_]) -> tuple[FrequentItem, ...]:
+def find_suspects(baskets: Baskets, counted: Baskets | None, engine: Engine) -> Suspects:
+    """Suspects among all baskets; pairs among those that are `counted`, if any."""
+    sales, catalog = baskets.item_counts, baskets.catalog
+    words = pa.array(PLACEHOLDERS, pa.large_string())
+    is_placeholder = np.zeros(len(catalog), dtype=bool)
+    for texts in (catalog.ids, catalog.ids if catalog.names is None else catalog.names):
+        is_placeholder |= pc.is_in(pc.utf8_lower(texts), words).to_numpy(zero_copy_only=False)
+    long = baskets.sizes[baskets.sizes > LONG_BASKET]
+    return Suspects(
+        frequent=_by_share(baskets, sales > FREQUENT * max(len(baskets), 1)),
+        placeholders=_by_share(baskets, is_placeholder & (sales > 0)),
+        inseparable=None if counted is None else _inseparable(counted, engine),
+        long_baskets=len(long),
+        long_lines=int(long.sum()),
+    )
+
+
+def _by_share(baskets: Baskets, selected: npt.NDArray[np.bool_]) -> tuple[SuspectItem, ...]:
     share = baskets.item_counts / max(len(baskets), 1)
     codes = np.flatnonzero(selected)
     codes = codes[np.argsort(-share[codes], kind="stable")]
     catalog = baskets.catalog
     return tuple(
-        FrequentItem(catalog.public_id(code), catalog.name(code), float(share[code]))
+        SuspectItem(catalog.public_id(code), catalog.name(code), float(share[code]))
         for code in codes.tolist()
     )
 
 
-def inseparable_items(baskets: Baskets, engine: Engine = MEMORY) -> tuple[InseparablePair, ...]:
-    """Items with a partner in nine tenths of their baskets, those in most baskets first."""
+def _inseparable(baskets: Baskets, engine: Engine) -> tuple[InseparablePair, ...]:
+    """Those in most baskets first."""
     catalog, sales = baskets.catalog, baskets.item_counts
     least = int(np.ceil(INSEPARABLE * SUPPORT))
     options = CountOptions(directed=False, category_level=None, min_count=least)
@@ -88,7 +106,7 @@ def inseparable_items(baskets: Baskets, engine: Engine = MEMORY) -> tuple[Insepa
     partners, together = np.append(pairs.item, pairs.query), np.append(pairs.count, pairs.count)
     suspect = (together >= INSEPARABLE * sales[items]) & (sales[items] >= SUPPORT)
     suspect &= sales[partners] <= EVERYWHERE * len(baskets)
-    rows = zip(items[suspect].tolist(), partners[suspect].tolist(), strict=True)
+    columns = (values[suspect].tolist() for values in (items, partners, together))
     found = [
         InseparablePair(
             *(catalog.public_id(one), catalog.name(one)),
@@ -96,6 +114,6 @@ def inseparable_items(baskets: Baskets, engine: Engine = MEMORY) -> tuple[Insepa
             baskets=int(sales[one]),
             share=number / int(sales[one]),
         )
-        for (one, other), number in zip(rows, together[suspect].tolist(), strict=True)
+        for one, other, number in zip(*columns, strict=True)
     ]
     return tuple(sorted(found, key=lambda pair: (-pair.baskets, str(pair.item), str(pair.partner))))

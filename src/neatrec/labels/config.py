@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
-from neatrec.cooccurrence import CountOptions, Engine, Margins, count
-from neatrec.cooccurrence.expected_counts import Codes, Floats, StratifiedExpected, fit_expected
+from neatrec.cooccurrence import CountOptions, Margins
+from neatrec.cooccurrence.expected_counts import StratifiedExpected, fit_expected
 from neatrec.cooccurrence.strata import default_strata, parse_strata, strata_groups
 from neatrec.data.baskets import Baskets, customers_return
 from neatrec.data.catalog import Catalog
-from neatrec.data.counts import DEEPEST, MAX_BASKET_PAIRS, Expected, PairArrays
+from neatrec.data.counts import DEEPEST, MAX_BASKET_PAIRS, Expected
 from neatrec.errors import ParameterError, must_be, must_be_one_of
 from neatrec.labels.calibrated import CalibratedTest
 from neatrec.labels.paper import PaperTest
 from neatrec.labels.record import Labels
-from neatrec.statistics import lift
 
 PROTOCOLS = ("calibrated", "paper")
 EXPECTED = ("quasi", "product")
@@ -115,15 +114,6 @@ class LabelConfig(LabelOptions):
         if not self.strata:
             return fit_expected(margins, self.expected)
         return StratifiedExpected.fit(baskets, self.strata, self.counting, self.expected)
-
-    def lifts_in(self, baskets: Baskets, query: Codes, item: Codes, engine: Engine) -> Floats:
-        """The lifts of pairs (sorted by query, then item) in other baskets, by the same options."""
-        start = np.searchsorted(query, np.arange(len(baskets.catalog) + 1))
-        only = PairArrays(start, item, np.ones(len(item), dtype=np.int64))
-        counts = count(baskets, replace(self.counting, only=only), engine)
-        times = counts.values("count", query, item)
-        expected = self.expected_of(baskets, counts.margins).of(query, item, times)
-        return lift(times, expected)
 
 
 def _level_of(catalog: Catalog, category_level: str | None) -> str | None:
