@@ -67,7 +67,7 @@ class Gensim(CosineModel):
             ).wv
         vectors = np.zeros((len(self.catalog), DIM), dtype=np.float32)
         vectors[[int(word) for word in found.index_to_key]] = found.vectors
-        self._take(vectors)
+        self._restore({"vectors": vectors})
 
 
 class PopCoWithin(PopCo):

@@ -205,7 +205,7 @@ def quality(file: Path) -> list[Row]:
     }
     rows = []
     for row in compare_models(ranks, task.label_queries)[0]:
-        losses = np.mean([model.fit_info()["losses"] for model, _ in fits[row["model"]]], axis=0)
+        losses = np.mean([model.learned["losses"] for model, _ in fits[row["model"]]], axis=0)
         epochs = [n for n in CURVE if n < len(losses)] + [len(losses)]
         rows.append(
             {

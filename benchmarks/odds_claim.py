@@ -88,7 +88,7 @@ def fitted(train: Baskets) -> dict[str, Model]:
 
 def boards(train: Baskets, test: Baskets) -> dict[str, Any]:
     models = fitted(train)
-    learned = models["odds"].fit_info()
+    learned = models["odds"].learned
     found = {protocol: board(models, train, test, protocol) for protocol in PROTOCOLS}
     return {**found, "learned": learned}
 

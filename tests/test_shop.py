@@ -100,7 +100,7 @@ def test_a_model_is_fitted_on_a_data_frame_and_saved_without_further_words(tmp_p
     assert model.rank(MARKET.catalog.id(3)).ids == whole.rank(MARKET.catalog.id(3)).ids
     columns = neatrec.make_model("pop").fit({"basket": [1, 1, 2], "item": ["tea", "milk", "tea"]})
     assert columns.rank("milk").ids == ["tea"]
-    assert model.get_params()["k"] == neatrec.make_model("shrunk-lift").parameters.k
+    assert model.parameters.k == neatrec.make_model("shrunk-lift").parameters.k
     manifest = neatrec.save_bundle(whole, tmp_path / "bundle")
     assert (manifest.data_hash, manifest.seed) == (MARKET.hash, 5)
     again = neatrec.save_bundle(neatrec.load_bundle(tmp_path / "bundle"), tmp_path / "copy")

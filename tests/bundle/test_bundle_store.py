@@ -37,7 +37,7 @@ def test_every_model_is_restored_from_its_bundle(name: str, tmp_path: Path) -> N
     assert type(back) is type(model)
     assert back.parameters == model.parameters
     assert back.catalog.hash == model.catalog.hash
-    assert back.fit_info() == model.fit_info()
+    assert back.learned == model.learned
     every = np.arange(len(toy_catalog()))
     assert np.array_equal(back.score_all(every), model.score_all(every))
     assert back.rank("tea-green").names == model.rank("tea-green").names
@@ -69,8 +69,8 @@ def test_the_manifest_describes_the_bundle(tmp_path: Path) -> None:
         3,
     )
     assert entries["parameters"] == model.parameters.to_dict()
-    assert entries["learned"] == model.fit_info()
-    assert entries["data_hash"] == model.baskets_hash
+    assert entries["learned"] == model.learned
+    assert entries["data_hash"] == model.trained_on.hash
     assert entries["notes"] == {"source": "toy"}
     assert (entries["items"], entries["lines"]) == (22, toy_baskets(120).lines)
     assert set(entries["files"]) == {"arrays.safetensors", "items.parquet"}

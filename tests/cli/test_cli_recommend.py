@@ -151,7 +151,7 @@ def test_show_says_what_a_bundle_holds(bundle: Path, capsys: pytest.CaptureFixtu
     shown = capsys.readouterr().out
     for words in ("neat", "parameter dim", "parameter margin", toy_baskets().hash[:20]):
         assert words in shown
-    losses = load_bundle(bundle).fit_info()["losses"]
+    losses = load_bundle(bundle).learned["losses"]
     assert re.search(rf"epochs run +{len(losses)} *\n", shown)
     assert re.search(rf"learned losses +{len(losses)} values, the last {losses[-1]}", shown)
     found = answer(capsys, "show", bundle)

@@ -79,7 +79,7 @@ def test_train_and_show_say_what_was_learned(tmp_path: Path, capsys) -> None:
     trained = capsys.readouterr().out
     assert exit_code_of(["show", str(out)]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    learned = load_bundle(out).fit_info()
+    learned = load_bundle(out).learned
     pairs = [learned[name]["pairs"] for name in ("strong", "dependent")]
     words = f"Learned from {pairs[0]:,} strong and {pairs[1]:,} dependent pairs: "
     assert words in trained

@@ -17,9 +17,8 @@ from helpers.kernel_cases import (
     make_visit,
     train,
 )
-from neatrec.models.embeddings.kernels.arguments import KernelInput
+from neatrec.models.embeddings.kernels.arguments import KernelInput, Table, width
 from neatrec.models.embeddings.kernels.dispatch import kernel
-from neatrec.models.embeddings.kernels.layout import Table, width
 
 SIZES = [6, 2, 5, 1, 4]
 EVERY_KERNEL = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))

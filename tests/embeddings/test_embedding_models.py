@@ -50,7 +50,7 @@ def four_shops() -> Baskets:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_paper_preset_learns(name: str) -> None:
     model = make_model(name, {"dim": 8, "epochs": 6}, preset="paper").fit(four_shops(), RUN)
-    losses = model.fit_info()["losses"]
+    losses = model.learned["losses"]
     assert losses == sorted(losses, reverse=True)
     assert losses[-1] < losses[0]
 
@@ -110,7 +110,7 @@ def test_default_epochs_follow_the_amount_of_data(
 ) -> None:
     lines = len(toy_baskets().items)
     monkeypatch.setattr(Neat, "lines_visited", int(visits * lines))
-    losses = make_model("neat", dim=4).fit(toy_baskets(), RUN).fit_info()["losses"]
+    losses = make_model("neat", dim=4).fit(toy_baskets(), RUN).learned["losses"]
     assert len(losses) == epochs
 
 
@@ -165,4 +165,4 @@ def test_both_ranking_losses_learn_users(loss: str) -> None:
 def test_catalogue_of_one_item_is_learned_without_pairs() -> None:
     model = make_model("neat", SMALL).fit(Baskets.from_lists([["tea"], ["tea"]]), RUN)
     assert model.score([0], [0])[0] == pytest.approx(1.0)
-    assert model.fit_info()["losses"] == [0.0, 0.0, 0.0]
+    assert model.learned["losses"] == [0.0, 0.0, 0.0]

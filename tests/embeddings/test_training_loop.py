@@ -16,7 +16,7 @@ from neatrec.data import Baskets
 from neatrec.errors import DivergedError, ParameterError
 from neatrec.models import Model, Run, make_model
 from neatrec.models.embeddings import trainer as training
-from neatrec.models.embeddings.kernels.dispatch import CpuDevice
+from neatrec.models.embeddings.kernels.cpu.shared import CpuDevice
 from neatrec.models.embeddings.sampling import TrainingData, prepare
 from neatrec.models.run import Progress
 
@@ -43,8 +43,8 @@ def test_a_reproducible_fit_learns_and_has_the_bits_of_its_seed_at_any_number_of
     alone = fit(name)
     assert_equal_arrays(alone, fit(name, replace(REPRODUCIBLE, threads=3)))
     other = fit(name, replace(REPRODUCIBLE, rng=6))
-    assert not np.array_equal(alone.item_vectors(), other.item_vectors())
-    losses = alone.fit_info()["losses"]
+    assert not np.array_equal(alone.vectors, other.vectors)
+    losses = alone.learned["losses"]
     assert len(losses) == 4
     assert losses[-1] < losses[0]
 

@@ -8,14 +8,17 @@ import pytest
 from neatrec.models import Model
 from neatrec.models.embeddings.kernels import draws as kernel_draws
 from neatrec.models.embeddings.kernels.arguments import (
+    LOG_VARIANCE,
     Draws,
     KernelInput,
     KernelSettings,
     StepStats,
+    Table,
     TrainingVisit,
+    new_table,
+    width,
 )
 from neatrec.models.embeddings.kernels.dispatch import kernel
-from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, Table, new_table, tail, vector
 from neatrec.models.embeddings.sampling import units_of
 
 SETTINGS = KernelSettings(
@@ -94,8 +97,8 @@ def make_tables(case: Case, items: int, dim: int, users: int = USERS) -> tuple[T
     for seed, name in enumerate(case.tables):
         rng, rows = np.random.default_rng(seed), users if name == "users" else items
         table = new_table(rows, dim)
-        vector(table, dim)[:] = rng.normal(size=(rows, dim)) * 0.5
-        tail(table, dim, LOG_VARIANCE)[:] = rng.normal(size=rows) * 0.3
+        table[:, :dim] = rng.normal(size=(rows, dim)) * 0.5
+        table[:, width(dim) + LOG_VARIANCE] = rng.normal(size=rows) * 0.3
         tables.append(table)
     return tuple(tables)
 

@@ -118,6 +118,6 @@ def test_what_does_not_fit_into_memory_is_refused_with_a_hint(
     assert "21 items" in str(refused.value)
     hint = int(str(refused.value).split("Raise min_count: ")[1].split(" ")[0])
     assert (
-        make_model("ease", min_count=hint).fit(toy_baskets(), Run(device="cpu")).fit_info()["items"]
+        make_model("ease", min_count=hint).fit(toy_baskets(), Run(device="cpu")).learned["items"]
         > 0
     )

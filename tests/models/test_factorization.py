@@ -54,7 +54,7 @@ def test_equal_to_calling_the_library_directly(name: str, users: bool) -> None:
     model = make_model(name, preset="paper", **SETTINGS[name]).fit(baskets, Run(rng=11, threads=1))
     matrix, _ = purchases(baskets)
     peer = called_directly(name, matrix, seed=11)
-    assert np.array_equal(model.item_vectors(), peer.item_factors)
+    assert np.array_equal(model.vectors, peer.item_factors)
     if users:
         assert np.array_equal(model.arrays(users=True)["user_vectors"], peer.user_factors)
     bought = np.flatnonzero(baskets.item_counts)

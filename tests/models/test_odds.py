@@ -183,7 +183,7 @@ def test_a_shop_without_held_out_pairs_is_ranked_by_the_statistics() -> None:
     rows = [["tea", "milk"], ["tea", "milk", "sugar"], ["rice", "oil"], ["tea", "oil"]] * 5
     shop = neatrec.fit(rows)
     model = make_model("odds").fit(neatrec.Baskets.from_lists(rows, ordered=False), Run(rng=0))
-    assert model.fit_info()["strong"]["pairs"] == 0
+    assert model.learned["strong"]["pairs"] == 0
     scores = model.score_all(np.arange(len(model.catalog)))
     assert np.isfinite(scores).all()
     assert len(shop.goes_with("tea", min_evidence="guess").to_pandas())

@@ -74,7 +74,7 @@ def sixty_pairs() -> Baskets:
 
 
 def test_the_strength_with_most_hits_is_chosen() -> None:
-    learned = make_model("shrunk-lift-tuned").fit(sixty_pairs()).fit_info()
+    learned = make_model("shrunk-lift-tuned").fit(sixty_pairs()).learned
     assert learned["strong_pairs"] >= 240
     assert learned["hit_rates"][f"{learned['k']:g}"] == max(learned["hit_rates"].values()) > 0.9
 
@@ -84,7 +84,7 @@ def test_with_known_times_the_last_fifth_validates() -> None:
     early = [["tea", "milk", f"noise-{n % 50}"] for n in range(800)]
     late = [[f"l-{n % 60}", f"r-{n % 60}"] for n in range(1600)]
     baskets = replace(Baskets.from_lists(early[:640] + late + early[640:]), times=np.arange(2400))
-    learned = make_model("shrunk-lift-tuned").fit(baskets).fit_info()
+    learned = make_model("shrunk-lift-tuned").fit(baskets).learned
     pairs_of_the_last_fifth = {(f"l-{n % 60}", f"r-{n % 60}") for n in range(1280, 1600)}
     assert learned["strong_pairs"] == 2 * len(pairs_of_the_last_fifth)
 
@@ -96,15 +96,15 @@ def test_baskets_of_one_moment_are_halved_by_id() -> None:
         make_model("shrunk-lift-tuned", strong_lift=2),
         make_model("shrunk-lift-tuned", strong_lift=2),
     )
-    assert model.fit(still).fit_info() == plain.fit(baskets).fit_info()
+    assert model.fit(still).learned == plain.fit(baskets).learned
 
 
 def test_too_few_strong_pairs_leave_k_at_one(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="neatrec"):
         model = make_model("shrunk-lift-tuned").fit(toy_baskets(60))
-    assert model.fit_info() == {
+    assert model.learned == {
         "k": 1.0,
-        "strong_pairs": model.fit_info()["strong_pairs"],
+        "strong_pairs": model.learned["strong_pairs"],
         "hit_rates": {},
     }
     assert "keeping k = 1" in caplog.text
@@ -112,7 +112,7 @@ def test_too_few_strong_pairs_leave_k_at_one(caplog: pytest.LogCaptureFixture) -
 
 def test_scores_are_those_of_shrunk_lift_with_the_chosen_strength() -> None:
     tuned = make_model("shrunk-lift-tuned").fit(toy_baskets())
-    plain = make_model("shrunk-lift", k=tuned.fit_info()["k"]).fit(toy_baskets())
+    plain = make_model("shrunk-lift", k=tuned.learned["k"]).fit(toy_baskets())
     assert np.array_equal(tuned.score_all(np.arange(22)), plain.score_all(np.arange(22)))
 
 
@@ -121,5 +121,5 @@ def test_the_strength_for_the_instacart_half_split(instacart: Baskets) -> None:
     """What the real orders ask for; it puts cream cheese next to bagels."""
     train = half(instacart).train
     model = make_model("shrunk-lift-tuned").fit(train)
-    assert (model.fit_info()["k"], model.fit_info()["strong_pairs"]) == (1.5, 10_106)
+    assert (model.learned["k"], model.learned["strong_pairs"]) == (1.5, 10_106)
     assert model.rank("Everything Bagels", 1).names == ["Whipped Cream Cheese"]

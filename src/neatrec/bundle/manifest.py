@@ -50,7 +50,7 @@ class Manifest:
     files: Mapping[str, FileRecord]
     """Every other file, by its path inside the bundle."""
     learned: Mapping[str, Any] = field(default_factory=dict)
-    """`Model.fit_info`, such as a tuned parameter."""
+    """`Model.learned`, such as a tuned parameter."""
     keeps_users: bool = False
     """Whether the bundle holds vectors and ids of users."""
     notes: Mapping[str, Any] = field(default_factory=dict)

@@ -83,12 +83,13 @@ def save_bundle(
         if keep_users and model.user_ids is not None:
             pq.write_table(pa.table({"id": model.user_ids}), folder / USERS, compression="zstd")
         extra_notes = write_extra(folder) if write_extra is not None else {}
+        baskets = model.trained_on
         return Manifest(
             model=model.name,
             kind=model.kind,
             parameters=model.parameters.to_dict(),
-            learned=model.fit_info(),
-            data_hash=model.baskets_hash,
+            learned=dict(model.learned),
+            data_hash=baskets if isinstance(baskets, str) else baskets.hash,
             seed=None if seed is None else int(seed),
             items=len(model.catalog),
             lines=int(model.item_count.sum()),
@@ -301,7 +302,7 @@ def model_of(
     try:
         model = model_class(manifest.model).from_arrays(parameters, catalog, arrays)
         model.score_all([0])
-        model.set_origin(manifest.data_hash, manifest.seed)
+        model.trained_on, model.seed = manifest.data_hash, manifest.seed
     except Exception as error:  # what it is depends on the model and on the array
         raise damaged(folder / ARRAYS, printable(error, 300)) from error
     return model

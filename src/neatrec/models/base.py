@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self, TypeVar
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -25,14 +26,13 @@ from neatrec.text import printable
 
 Codes = npt.NDArray[np.int32]
 Scores = npt.NDArray[Any]  # float32 or float64
-T = TypeVar("T")
 
 
 class Model(ABC):
     """A model of complementary items.
 
-    A custom model is one subclass: the four class variables, and `_fit`, `_score`, `_score_all`, `_arrays` and
-    `_restore`. The public methods check their arguments, so these need not.
+    A subclass sets `name`, `kind` and `description`, and defines `_fit`, `_score`, `_score_all`,
+    `_arrays` and `_restore`. The public methods check their arguments, so these need not.
     """
 
     name: ClassVar[str]
@@ -43,15 +43,27 @@ class Model(ABC):
     Parameters: ClassVar[type[ModelParameters]] = ModelParameters
     needs_users: ClassVar[bool] = False
     """Whether it can only be fitted on baskets with known users."""
+    user_arrays: ClassVar[tuple[str, ...]] = ()
+    """Arrays of users, which a bundle keeps where it is asked to."""
     scores_unseen_items: ClassVar[bool] = False
     """Whether it recommends for an item that no training basket holds."""
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
     """Where it can be fitted."""
     min_score: ClassVar[float] = -np.inf
     """`rank` leaves out items that score no higher: 0 where 0 means never bought together."""
-
     reason: ClassVar[str] = "similar"
-    """Why it recommends a pair without evidence in the counts: similar items, `popular` items, or none but `counts`."""
+    """Why it recommends a pair without evidence in the counts: similar items, `popular` items, or
+    none but `counts`."""
+
+    learned: Mapping[str, Any] = MappingProxyType({})
+    """Results of the fit, such as a tuned parameter, as JSON values."""
+    user_ids: pa.LargeStringArray | None = None
+    seed: int | None = None
+    """That of the fit; None where a generator was given."""
+    trained_on: Baskets | str
+    """The baskets of the fit; their hash where it comes from a bundle."""
+    cart_ranking: CartScorer | None = None
+    """Ranks for carts of several items, where that is not by the mean of their scaled scores."""
 
     def __init__(self, parameters: ModelParameters | None = None) -> None:
         self.parameters: Any = self.Parameters() if parameters is None else parameters
@@ -59,20 +71,9 @@ class Model(ABC):
             raise must_be(
                 "parameters", f"the {self.Parameters.__name__} of {self.name!r}", parameters
             )
-        self.user_ids: pa.LargeStringArray | None = None
-        self.seed: int | None = None
-        """That of the fit; None where a generator was given."""
-        self._trained_on: Baskets | str | None = None
-        self._catalog: Catalog | None = None
-        self._item_count: npt.NDArray[np.int64] | None = None
-        self.cart_ranking: CartScorer | None = None
-        """How it ranks for a cart of several items, where that is not the mean of their scaled scores."""
+        self._items: tuple[Catalog, npt.NDArray[np.int64]] | None = None
 
     # ---- fitting
-
-    def get_params(self) -> dict[str, Any]:
-        """The parameters by name."""
-        return dict(self.parameters.to_dict())
 
     def fit(self, baskets: Baskets | Any, run: Run | None = None) -> Self:
         """Fit the model on `baskets`, and return it.
@@ -80,8 +81,8 @@ class Model(ABC):
         Parameters
         ----------
         baskets
-            Baskets, or a source that `neatrec.read_baskets` reads with usual column names, such as a
-            data frame.
+            Baskets, or a source that `neatrec.read_baskets` reads with usual column names, such as
+            a data frame.
         run
             Seed, threads, device and progress of the training.
         """
@@ -91,54 +92,28 @@ class Model(ABC):
 
             baskets = as_baskets(baskets)
         self.check_run(run)
-        self._require_lines(baskets)
-        self._catalog, self._item_count, self.user_ids = baskets.catalog, baskets.item_counts, None
-        self.seed = run.rng if isinstance(run.rng, int) else None
-        self._trained_on = baskets
-        with thread_limit(run.threads):
-            self._fit(baskets, run)
-        return self
-
-    def set_origin(self, baskets_hash: str, seed: int | None) -> None:
-        """What a bundle knows of the fit."""
-        self._trained_on, self.seed = baskets_hash, seed
-
-    @property
-    def baskets_hash(self) -> str:
-        """The hash of the baskets it was fitted on."""
-        known = self._trained_on
-        return self._fitted(known.hash if isinstance(known, Baskets) else known)
-
-    def check_run(self, run: Run) -> None:
-        """Refuse what a fit cannot honor, before any basket is read."""
-        if run.device not in ("auto", *self.devices):
-            raise must_be(
-                "device", f"{' or '.join(self.devices)} for model {self.name!r}", run.device
-            )
-        if run.device == "gpu":
-            cupy()
-
-    def fit_key(self) -> tuple[str, dict[str, Any]]:
-        """Models with equal keys have equal arrays after a fit: one fit serves them all."""
-        return self.name, self.parameters.to_dict()
-
-    def fit_device(self, run: Run) -> str:
-        """`gpu` where `run` fits the model on a GPU, to other bits than on the CPU; else `cpu`."""
-        return "cpu"
-
-    @classmethod
-    def has_user_arrays(cls) -> bool:
-        """Whether it has arrays of users that a bundle may keep."""
-        return False
-
-    def _require_lines(self, baskets: Baskets) -> None:
         if self.needs_users and baskets.users is None:
             raise ParameterError(
-                f"model {self.name!r} learns from users, and the users of these baskets are not known",
+                f"model {self.name!r} learns from users, and the users of these baskets are not "
+                "known",
                 hint="Name the user column, or choose a model that needs none.",
             )
         if not baskets.lines:
             raise ParameterError("`baskets` must hold at least one line, got none")
+        self._items, self.user_ids = (baskets.catalog, baskets.item_counts), None
+        self.seed = run.rng if isinstance(run.rng, int) else None
+        self.trained_on = baskets
+        with thread_limit(run.threads):
+            self._fit(baskets, run)
+        return self
+
+    def check_run(self, run: Run) -> None:
+        """Refuse what a fit cannot honor, before any basket is read."""
+        if run.device not in ("auto", *self.devices):
+            devices = " or ".join(self.devices)
+            raise must_be("device", f"{devices} for model {self.name!r}", run.device)
+        if run.device == "gpu":
+            cupy()
 
     @abstractmethod
     def _fit(self, baskets: Baskets, run: Run) -> None:
@@ -147,23 +122,22 @@ class Model(ABC):
     @property
     def catalog(self) -> Catalog:
         """The items it was fitted on."""
-        return self._fitted(self._catalog)
+        return self._fitted()[0]
 
     @property
     def item_count(self) -> npt.NDArray[np.int64]:
         """Lines of each item in the training baskets, shape (items,)."""
-        return self._fitted(self._item_count)
+        return self._fitted()[1]
 
-    def _fitted(self, value: T | None) -> T:
-        if value is None:
-            raise ParameterError(
-                f"this {self.name!r} model is not fitted", hint="Call fit(baskets) first."
-            )
-        return value
+    def _fitted(self) -> tuple[Catalog, npt.NDArray[np.int64]]:
+        if self._items is None:
+            message = f"this {self.name!r} model is not fitted"
+            raise ParameterError(message, hint="Call fit(baskets) first.")
+        return self._items
 
     @property
     def category_level(self) -> str | None:
-        """The category level at which two items count as alike: a name, or None for the deepest."""
+        """The category level at which two items count as alike; None for the deepest."""
         level = getattr(self.parameters, "category_level", None)
         return None if level in (None, "deepest") else str(level)
 
@@ -177,7 +151,7 @@ class Model(ABC):
         return self._without_nan(self._score(queries, items)).astype(np.float64, copy=False)
 
     def score_all(self, queries: npt.ArrayLike) -> Scores:
-        """The scores of all items for each query, shape (queries, items). It is dense: call it in blocks."""
+        """The scores of all items for each query, dense: shape (queries, items)."""
         return self._without_nan(self._score_all(self._codes("queries", queries)))
 
     @abstractmethod
@@ -191,23 +165,17 @@ class Model(ABC):
         if array.size == 0:
             return np.zeros(0, dtype=np.int32)
         if array.ndim != 1 or array.dtype.kind not in "iu":
-            raise must_be(
-                argument,
-                "one-dimensional item codes",
-                codes,
-                hint="`find_items` turns ids into codes.",
-            )
+            hint = "`find_items` turns ids into codes."
+            raise must_be(argument, "one-dimensional item codes", codes, hint=hint)
         if array.min() < 0 or array.max() >= len(self.catalog):
-            raise must_be(
-                argument, f"codes of the catalogue (0 to {len(self.catalog) - 1})", int(array.max())
-            )
+            wanted = f"codes of the catalogue (0 to {len(self.catalog) - 1})"
+            raise must_be(argument, wanted, int(array.max()))
         return array.astype(np.int32, copy=False)
 
     def _without_nan(self, scores: Scores) -> Scores:
         if np.isnan(scores).any():
-            raise DivergedError(
-                f"model {self.name!r} has scores that are not numbers", hint="Train it again."
-            )
+            message = f"model {self.name!r} has scores that are not numbers"
+            raise DivergedError(message, hint="Train it again.")
         return scores
 
     # ---- ranking
@@ -221,28 +189,7 @@ class Model(ABC):
         exclude: Item | Sequence[Item] = (),
         same_category: bool = False,
     ) -> Ranking:
-        """The best `k` items for an item or a cart; fewer where fewer score above `min_score`.
-
-        This is the ranking alone, whatever the evidence; what a shop shows comes from
-        `neatrec.recommend`. Ties go to the smaller code. For one item the scores are the model's
-        own. For a cart they are those of `cart_ranking`; without one each item's scores are scaled,
-        0 for its median candidate and 1 for its best, and averaged, so that no item dominates
-        because its scores are large.
-
-        Parameters
-        ----------
-        items
-            Ids or names. Items of the cart and items that no training basket holds never answer.
-        k
-            Number of answers.
-        category
-            Name of a category, or its path as "produce / fresh fruits", that answers must belong
-            to, or several.
-        exclude
-            Items that must not answer.
-        same_category
-            Whether items that share a category with one of the cart may answer.
-        """
+        """The best `k` items for an item or a cart: see `neatrec.models.ranking.rank`."""
         return ranking.rank(
             self, items, k, category=category, exclude=exclude, same_category=same_category
         )
@@ -253,18 +200,11 @@ class Model(ABC):
 
     # ---- saving
 
-    def item_vectors(self) -> npt.NDArray[np.float32] | None:
-        """One vector per item, shape (items, dim), for export; None where the model has none."""
-        return None
-
-    def fit_info(self) -> dict[str, Any]:
-        """What the fit found, such as a tuned parameter, as JSON values."""
-        return {}
-
     def arrays(self, *, users: bool = False) -> dict[str, npt.NDArray[Any]]:
         """All arrays that `from_arrays` needs; arrays of users only with `users`."""
         arrays = {"item_count": self.item_count, **self._arrays()}
-        return {**arrays, **self._user_arrays()} if users else arrays
+        hidden = () if users else self.user_arrays
+        return {name: array for name, array in arrays.items() if name not in hidden}
 
     @classmethod
     def from_arrays(
@@ -276,10 +216,9 @@ class Model(ABC):
         """The model that `arrays` came from."""
         model = cls(parameters)
         try:
-            check_arrays(arrays, {"item_count": ArraySpec("i", low=0)}, len(catalog))
-            check_arrays(arrays, cls.array_specs(), len(catalog))
-            count = np.ascontiguousarray(arrays["item_count"], dtype=np.int64)
-            model._catalog, model._item_count = catalog, count
+            specs = {"item_count": ArraySpec("i", low=0), **cls.array_specs()}
+            check_arrays(arrays, specs, len(catalog))
+            model._items = catalog, np.ascontiguousarray(arrays["item_count"], dtype=np.int64)
             model._restore(arrays)
         except (KeyError, ValueError, IndexError, TypeError) as error:
             raise BundleError(
@@ -293,11 +232,9 @@ class Model(ABC):
         return {}
 
     @abstractmethod
-    def _arrays(self) -> dict[str, npt.NDArray[Any]]: ...
-
-    def _user_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        return {}
+    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays that `_restore` needs, those of users among them."""
 
     @abstractmethod
     def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Restore the arrays of `_arrays` (and of `_user_arrays`, where they were saved)."""
+        """Restore the arrays of `_arrays`; those of users may be missing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -177,12 +177,6 @@ class CountModel(Model):
     def _unseen(self, query_total: Floats, item_total: Floats) -> Floats:
         """The score of pairs with C = 0; the totals broadcast."""
         return np.zeros(np.broadcast_shapes(query_total.shape, item_total.shape))
-
-    def fit_key(self) -> tuple[str, dict[str, Any]]:
-        """Models that count the same pairs share their counts."""
-        counted = {each.name for each in fields(StrataParameters)}
-        used = {name: value for name, value in self.parameters.to_dict().items() if name in counted}
-        return "pair counts", used if used.get("strata") else {**used, "strata": None}
 
     def _fit(self, baskets: Baskets, run: Run) -> None:
         strata = getattr(self.parameters, "strata_names", ())

@@ -68,13 +68,13 @@ class Ease(Model):
     weights: sparse.csr_matrix
     """(items, items): the weight of the row's item for the column's, the strongest of each row."""
 
-    def fit_device(self, run: Run) -> str:
+    def _device(self, run: Run) -> str:
         if run.device == "auto":
             return "cpu" if run.reproducible or gpu.unavailable_reason() else "gpu"
         return run.device
 
     def _fit(self, baskets: Baskets, run: Run) -> None:
-        parameters, device = self.parameters, self.fit_device(run)
+        parameters, device = self.parameters, self._device(run)
         items = np.flatnonzero(self.item_count >= parameters.min_count)
         shape = (len(self.catalog), len(self.catalog))
         if not len(items):
@@ -138,6 +138,8 @@ class Ease(Model):
         weights.sort_indices()
         self.weights = weights
         self.cart_ranking = CartWeights(weights)
+        items = int((np.diff(weights.indptr) > 0).sum())
+        self.learned = {"items": items, "weights": int(weights.nnz)}
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
         return values_of(self.weights, queries, items)
@@ -145,12 +147,6 @@ class Ease(Model):
     def _score_all(self, queries: Codes) -> Scores:
         scores: Scores = self.weights[queries].toarray()
         return scores
-
-    def fit_info(self) -> dict[str, Any]:
-        return {
-            "items": int((np.diff(self.weights.indptr) > 0).sum()),
-            "weights": int(self.weights.nnz),
-        }
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
         return matrix_arrays("weight", self.weights, "")

@@ -38,7 +38,7 @@ class Factorization(CosineModel):
     """The common part: builds the matrix, calls the library, keeps the factors."""
 
     kind: ClassVar[str] = "paper"
-    user_vectors: Vectors | None = None
+    user_arrays: ClassVar[tuple[str, ...]] = ("user_vectors",)
 
     @abstractmethod
     def _solver(self, implicit: Any) -> tuple[Any, dict[str, Any]]:
@@ -59,22 +59,11 @@ class Factorization(CosineModel):
             raise DivergedError(
                 f"model {self.name!r} diverged: {printable(error)}", hint="Raise `regularization`."
             ) from error
-        self._take(np.asarray(solver.item_factors, dtype=np.float32))
+        arrays = {"vectors": np.asarray(solver.item_factors, dtype=np.float32)}
+        if user_ids is not None:
+            arrays["user_vectors"] = np.asarray(solver.user_factors, dtype=np.float32)
+        self._restore(arrays)
         self.user_ids = user_ids
-        self.user_vectors = (
-            None if user_ids is None else np.asarray(solver.user_factors, dtype=np.float32)
-        )
-
-    @classmethod
-    def has_user_arrays(cls) -> bool:
-        return True
-
-    def _user_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        return {} if self.user_vectors is None else {"user_vectors": self.user_vectors}
-
-    def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        super()._restore(arrays)
-        self.user_vectors = arrays.get("user_vectors")
 
 
 @dataclass(frozen=True)

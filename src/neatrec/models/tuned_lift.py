@@ -68,10 +68,6 @@ class ShrunkLiftTuned(CountModel):
     """Share of the strong pairs among the first ten, of each of `STRENGTHS`; empty with too few."""
     strong_pairs: int
 
-    def fit_key(self) -> tuple[str, dict[str, Any]]:
-        """It tunes k on top of the counts."""
-        return self.name, self.parameters.to_dict()
-
     def _fit(self, baskets: Baskets, run: Run) -> None:
         super()._fit(baskets, run)
         counting, strata = self.parameters.counting(), self.parameters.strata_names
@@ -104,7 +100,8 @@ class ShrunkLiftTuned(CountModel):
     def _value(self, count: Counts, query_total: Floats, item_total: Floats) -> Floats:
         return statistics.shrunk_lift(count, self.counts.expected(query_total, item_total), self.k)
 
-    def fit_info(self) -> dict[str, Any]:
+    @property
+    def learned(self) -> dict[str, Any]:  # type: ignore[override]
         rates = zip((f"{k:g}" for k in STRENGTHS), self.hit_rates.round(6).tolist(), strict=False)
         return {"k": self.k, "strong_pairs": self.strong_pairs, "hit_rates": dict(rates)}
 

@@ -59,37 +59,35 @@ def all_products(ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> npt.NDArra
 
 
 class CosineModel(Model):
-    """Keeps the fitted vectors, and their directions (length 1, or 0) for scoring."""
+    """Keeps the fitted vectors, and their directions (length 1, or 0) for scoring.
+
+    Its arrays are attributes of the names in `array_specs`.
+    """
 
     vectors: Vectors
     """Shape (items, dim)."""
+    user_vectors: Vectors | None = None
+    """Shape (users, dim), for models that learn from users."""
     directions: Vectors
 
-    def _take(self, vectors: Vectors) -> None:
-        length = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
-        self.vectors = np.ascontiguousarray(vectors, dtype=np.float32)
-        self.directions = (vectors / np.where(length == 0, 1.0, length)).astype(np.float32)
-
-    def _sides(self) -> tuple[Vectors, Vectors]:
-        """Vectors of queries and items whose product is the score."""
-        return self.directions, self.directions
-
     def _score(self, queries: Codes, items: Codes) -> Scores:
-        return pair_products(*self._sides(), queries, items)
+        return pair_products(self.directions, self.directions, queries, items)
 
     def _score_all(self, queries: Codes) -> Scores:
-        ours, theirs = self._sides()
-        return all_products(ours[queries], theirs)
-
-    def item_vectors(self) -> Vectors:
-        return self.vectors
+        return all_products(self.directions[queries], self.directions)
 
     @classmethod
     def array_specs(cls) -> Mapping[str, ArraySpec]:
-        return {"vectors": ArraySpec("f", ("items", "dim"))}
+        users = ArraySpec("f", ("users", "dim"), required=False)
+        return {"vectors": ArraySpec("f", ("items", "dim")), "user_vectors": users}
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
-        return {"vectors": self.vectors}
+        arrays = {name: getattr(self, name) for name in self.array_specs()}
+        return {name: array for name, array in arrays.items() if array is not None}
 
     def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        self._take(arrays["vectors"])
+        for name in self.array_specs():
+            array = arrays.get(name)
+            setattr(self, name, None if array is None else np.ascontiguousarray(array))
+        length = np.linalg.norm(self.vectors.astype(np.float64), axis=1, keepdims=True)
+        self.directions = (self.vectors / np.where(length == 0, 1.0, length)).astype(np.float32)

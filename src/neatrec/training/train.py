@@ -134,7 +134,7 @@ def train_bundle(
 def _check(model: Model, options: TrainOptions) -> None:
     """Refuse options that the model cannot honor, before any basket is read."""
     model.check_run(options.run)
-    if options.keep_users and not model.has_user_arrays():
+    if options.keep_users and not model.user_arrays:
         raise ParameterError(
             f"`keep_users` is of no use to model {model.name!r}, which learns nothing about users",
             hint="Leave keep_users out.",
@@ -149,7 +149,7 @@ def _has_users(model: Model) -> bool:
 
 
 def _report(model: Model, table: PairTable) -> dict[str, Any]:
-    learned, manifest = model.fit_info(), table.manifest
+    learned, manifest = model.learned, table.manifest
     return {
         "model": model.name,
         "kind": model.kind,

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.models.embeddings.kernels.layout import Table, new_table, vector
-from neatrec.models.embeddings.model import PAPER, EmbeddingModel, EmbeddingParameters, random_table
+from neatrec.models.embeddings.model import PAPER, EmbeddingModel, EmbeddingParameters
 from neatrec.models.parameters import ModelParameters, with_default
 
 
@@ -36,13 +35,8 @@ class Item2Vec(EmbeddingModel):
     kernel: ClassVar[str] = "item2vec"
     lines_visited: ClassVar[int] = 56_000_000
     Parameters: ClassVar[type[ModelParameters]] = Item2VecParameters
-    more_arrays: ClassVar[Mapping[str, tuple[str, ...]]] = {"output": ("items", "dim")}
+    tables: ClassVar[tuple[str, ...]] = ("vectors", "output")
     output: npt.NDArray[np.float32]
 
-    def _new_tables(self, rng: np.random.Generator, items: int, users: int) -> dict[str, Table]:
-        dim = self.parameters.dim
-        return {"input": random_table(rng, items, dim, 0.5 / dim), "output": new_table(items, dim)}
-
-    def _array_views(self, tables: Mapping[str, Table]) -> dict[str, Table]:
-        dim = self.parameters.dim
-        return {"vectors": vector(tables["input"], dim), "output": vector(tables["output"], dim)}
+    def _scale(self, table: str) -> float:
+        return super()._scale(table) if table == "vectors" else 0.0

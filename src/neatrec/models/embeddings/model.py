@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from neatrec.compiled import on_first_compile
 from neatrec.data.baskets import Baskets
 from neatrec.models.arrays import ArraySpec
-from neatrec.models.embeddings.kernels.arguments import KernelSettings
+from neatrec.models.embeddings.kernels.arguments import KernelSettings, Table, new_table
 from neatrec.models.embeddings.kernels.dispatch import chosen_device
-from neatrec.models.embeddings.kernels.layout import Table, new_table, vector
 from neatrec.models.embeddings.sampling import TrainingData
 from neatrec.models.embeddings.trainer import train
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
 from neatrec.models.vectors import CosineModel
 
-Vectors = npt.NDArray[np.float32]
+log = logging.getLogger(__name__)
 PAPER: Mapping[str, Any] = {
     "dim": 100,
     "epochs": 5,
@@ -95,16 +95,14 @@ class EmbeddingModel(CosineModel):
     Parameters: ClassVar[type[ModelParameters]] = EmbeddingParameters
     kernel: ClassVar[str]
     """The kernel that trains it."""
+    tables: ClassVar[tuple[str, ...]]
+    """Its tables in the kernel's order, by the arrays that their vectors become."""
     lines_visited: ClassVar[int]
     """Basket lines that a fit visits where `epochs` is none: see docs/explanation/evaluation.md."""
     has_hinge_loss: ClassVar[bool] = False
     reject_bought: ClassVar[bool] = False
     """Whether a user's own items are rejected as negatives in the user's baskets."""
-    more_arrays: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
-    """Attributes beside `vectors` that a bundle keeps, and their shapes."""
-    user_vectors: Vectors | None = None
-    """Shape (users, dim), for models that learn from users."""
-    history: tuple[float, ...] = ()
+    losses: npt.NDArray[np.float64]
     """Mean loss per pair of each epoch."""
 
     def check_run(self, run: Run) -> None:
@@ -113,17 +111,12 @@ class EmbeddingModel(CosineModel):
         if run.device == "gpu":
             chosen_device(self.kernel, run.device, self._settings(), run.reproducible)
 
-    def fit_device(self, run: Run) -> str:
-        """The device; `auto` is the GPU where it can train with these settings."""
-        if run.device != "auto":
-            return run.device  # without looking for a GPU that is asked for by name
-        return chosen_device(self.kernel, "auto", self._settings(), run.reproducible, quiet=True)
-
     def _fit(self, baskets: Baskets, run: Run) -> None:
-        tables, self.user_ids, self.history = train(self, baskets, run)
-        arrays = {name: view.copy() for name, view in self._array_views(tables).items()}
-        self.user_vectors = arrays.pop("user_vectors", None)
-        self._set_arrays(arrays)
+        step = {"done": 0, "total": 1}
+        note = partial(log.info, "compiling %s kernels (first run only)", self.kernel, extra=step)
+        with on_first_compile(note):
+            tables, self.user_ids, losses = train(self, baskets, run)
+        self._restore({**self._arrays_of(tables), "losses": np.array(losses)})
 
     def _epochs(self) -> int:
         """The parameter, or the number tuned on validation baskets for this amount of data."""
@@ -149,60 +142,29 @@ class EmbeddingModel(CosineModel):
         mean = p.optimizer == "sgd" and p.batch_reduction == "mean"
         return float(p.learning_rate) / (p.batch_size if mean else 1)
 
-    @abstractmethod
-    def _new_tables(self, rng: np.random.Generator, items: int, users: int) -> dict[str, Table]:
-        """The initial tables by name, in the kernel's order."""
+    def _scale(self, table: str) -> float:
+        """The largest value of the vectors of a table at the start."""
+        return 0.5 / float(self.parameters.dim)
 
     def _initial_tables(self, rng: np.random.Generator, data: TrainingData) -> dict[str, Table]:
-        """The initial tables for these baskets."""
-        return self._new_tables(rng, len(self.catalog), data.user_count)
+        """Tables whose vectors are uniform between -scale and scale."""
+        tables, dim = {}, self.parameters.dim
+        for name in self.tables:
+            rows = data.user_count if name == "user_vectors" else len(self.catalog)
+            scale = np.float32(self._scale(name))
+            tables[name] = new_table(rows, dim)
+            tables[name][:, :dim] = rng.random((rows, dim), dtype=np.float32) * (2 * scale) - scale
+        return tables
 
-    @abstractmethod
-    def _array_views(self, tables: Mapping[str, Table]) -> dict[str, Table]:
-        """Name of each trained array -> its view in the tables."""
-
-    def _log_variances(self, tables: Mapping[str, Table]) -> Table | None:
-        """The view of the log-variances in the tables, for models that have them."""
-        return None
-
-    def _set_arrays(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Keep the vectors, and the arrays that the model has beside them."""
-        self._take(arrays["vectors"])
-        for name in self.more_arrays:
-            setattr(self, name, np.ascontiguousarray(arrays[name], dtype=np.float32))
+    def _arrays_of(self, tables: Mapping[str, Table]) -> dict[str, npt.NDArray[Any]]:
+        """The arrays in trained tables."""
+        return {name: table[:, : self.parameters.dim] for name, table in tables.items()}
 
     @classmethod
     def array_specs(cls) -> Mapping[str, ArraySpec]:
-        """Kinds and shapes of the arrays in a bundle."""
-        more = {name: ArraySpec("f", shape) for name, shape in cls.more_arrays.items()}
-        users = ArraySpec("f", ("users", "dim"), required=False)
-        losses = ArraySpec("f", ("epochs",))
-        return {**super().array_specs(), **more, "losses": losses, "user_vectors": users}
-
-    @classmethod
-    def has_user_arrays(cls) -> bool:
-        """Whether a bundle may keep vectors of users."""
-        return cls.needs_users
-
-    def _user_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        return {} if self.user_vectors is None else {"user_vectors": self.user_vectors}
-
-    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
-        more = {name: getattr(self, name) for name in self.more_arrays}
-        return {"vectors": self.vectors, "losses": np.array(self.history, dtype=np.float64), **more}
+        items = {name: ArraySpec("f", ("items", "dim")) for name in cls.tables}
+        return {**items, **super().array_specs(), "losses": ArraySpec("f", ("epochs",))}
 
     def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        self._set_arrays(arrays)
-        self.user_vectors = arrays.get("user_vectors")
-        self.history = tuple(arrays["losses"].tolist())
-
-    def fit_info(self) -> dict[str, Any]:
-        """The mean loss per pair of each epoch."""
-        return {"losses": [round(loss, 6) for loss in self.history]}
-
-
-def random_table(rng: np.random.Generator, rows: int, dim: int, scale: float) -> Table:
-    """A table whose vectors are uniform between -scale and scale."""
-    table, twice = new_table(rows, dim), np.float32(2 * scale)
-    vector(table, dim)[:] = rng.random((rows, dim), dtype=np.float32) * twice - np.float32(scale)
-    return table
+        super()._restore(arrays)
+        self.learned = {"losses": [round(loss, 6) for loss in self.losses.tolist()]}

@@ -10,9 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.errors import must_be
-from neatrec.models.embeddings.kernels.arguments import KernelSettings
-from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, Table, tail, vector
-from neatrec.models.embeddings.model import PAPER, EmbeddingModel, EmbeddingParameters, random_table
+from neatrec.models.arrays import ArraySpec
+from neatrec.models.embeddings.kernels.arguments import (
+    LOG_VARIANCE,
+    KernelSettings,
+    Table,
+    width,
+)
+from neatrec.models.embeddings.model import PAPER, EmbeddingModel, EmbeddingParameters
+from neatrec.models.embeddings.sampling import TrainingData
 from neatrec.models.parameters import ModelParameters, parameter, with_default
 
 
@@ -60,38 +66,31 @@ class Neat(EmbeddingModel):
     kernel: ClassVar[str] = "neat"
     lines_visited: ClassVar[int] = 110_000_000
     Parameters: ClassVar[type[ModelParameters]] = NeatParameters
-    more_arrays: ClassVar[Mapping[str, tuple[str, ...]]] = {"log_variance": ("items",)}
+    tables: ClassVar[tuple[str, ...]] = ("vectors",)
     log_variance: npt.NDArray[np.float32]
     has_hinge_loss: ClassVar[bool] = True
 
     def _settings(self) -> KernelSettings:
         p = self.parameters
-        return (
-            super()
-            ._settings()
-            ._replace(
-                margin=p.margin,
-                low=p.min_log_variance,
-                high=p.max_log_variance,
-                variance_rate=p.variance_learning_rate / p.learning_rate,
-            )
-        )
+        bounds = {"low": p.min_log_variance, "high": p.max_log_variance}
+        rate = p.variance_learning_rate / p.learning_rate
+        return super()._settings()._replace(margin=p.margin, variance_rate=rate, **bounds)
 
-    def _new_tables(self, rng: np.random.Generator, items: int, users: int) -> dict[str, Table]:
-        p = self.parameters
-        table = random_table(rng, items, p.dim, p.dim**-0.5)
-        self._log_variance(table)[:] = p.start_log_variance
-        return {"items": table}
+    def _scale(self, table: str) -> float:
+        return float(self.parameters.dim**-0.5)
 
-    def _log_variances(self, tables: Mapping[str, Table]) -> Table:
-        return self._log_variance(tables["items"])
+    def _initial_tables(self, rng: np.random.Generator, data: TrainingData) -> dict[str, Table]:
+        tables = super()._initial_tables(rng, data)
+        self._log_variance(tables)[:] = self.parameters.start_log_variance
+        return tables
 
-    def _log_variance(self, table: Table) -> Table:
-        return tail(table, self.parameters.dim, LOG_VARIANCE)
+    def _log_variance(self, tables: Mapping[str, Table]) -> Table:
+        """Where the log-variances lie."""
+        return tables["vectors"][:, width(self.parameters.dim) + LOG_VARIANCE]
 
-    def _array_views(self, tables: Mapping[str, Table]) -> dict[str, Table]:
-        items = tables["items"]
-        return {
-            "vectors": vector(items, self.parameters.dim),
-            "log_variance": self._log_variance(items),
-        }
+    def _arrays_of(self, tables: Mapping[str, Table]) -> dict[str, npt.NDArray[Any]]:
+        return {**super()._arrays_of(tables), "log_variance": self._log_variance(tables)}
+
+    @classmethod
+    def array_specs(cls) -> Mapping[str, ArraySpec]:
+        return {**super().array_specs(), "log_variance": ArraySpec("f", ("items",))}

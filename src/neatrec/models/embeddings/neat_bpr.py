@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from neatrec.models.embeddings.kernels.arguments import KernelSettings
-from neatrec.models.embeddings.kernels.layout import Table, vector
-from neatrec.models.embeddings.model import random_table
 from neatrec.models.embeddings.neat import Neat, NeatParameters
 from neatrec.models.parameters import ModelParameters, parameter, with_default
 
@@ -41,21 +36,10 @@ class NeatBPR(Neat):
     kernel: ClassVar[str] = "neat_bpr"
     lines_visited: ClassVar[int] = 56_000_000
     Parameters: ClassVar[type[ModelParameters]] = NeatBPRParameters
+    tables: ClassVar[tuple[str, ...]] = ("vectors", "user_vectors")
     needs_users: ClassVar[bool] = True
+    user_arrays: ClassVar[tuple[str, ...]] = ("user_vectors",)
     reject_bought: ClassVar[bool] = True
 
     def _settings(self) -> KernelSettings:
         return super()._settings()._replace(logistic=self.parameters.ranking_loss == "log")
-
-    def _new_tables(self, rng: np.random.Generator, items: int, users: int) -> dict[str, Table]:
-        dim = self.parameters.dim
-        return {
-            **super()._new_tables(rng, items, users),
-            "users": random_table(rng, users, dim, dim**-0.5),
-        }
-
-    def _array_views(self, tables: Mapping[str, Table]) -> dict[str, Table]:
-        return {
-            **super()._array_views(tables),
-            "user_vectors": vector(tables["users"], self.parameters.dim),
-        }

@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from neatrec.compiled import on_first_compile
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN
 from neatrec.data.randomness import kernel_seed
 from neatrec.errors import DivergedError
-from neatrec.models.embeddings.kernels.arguments import KernelInput, StepStats
+from neatrec.models.embeddings.kernels.arguments import (
+    LOG_VARIANCE,
+    KernelInput,
+    StepStats,
+    Table,
+    width,
+)
 from neatrec.models.embeddings.kernels.dispatch import chosen_device, kernel, training_device
-from neatrec.models.embeddings.kernels.layout import Table, vector
 from neatrec.models.embeddings.sampling import TrainingData, new_draws, prepare
 from neatrec.models.run import Progress, Run
 
@@ -47,16 +51,7 @@ class Trained(NamedTuple):
 
 
 def train(model: EmbeddingModel, baskets: Baskets, run: Run) -> Trained:
-    """Train the tables of `model`, and say so when its kernels must be compiled first."""
-    start = {"done": 0, "total": 1}
-    with on_first_compile(
-        lambda: log.info("compiling %s kernels (first run only)", model.kernel, extra=start)
-    ):
-        return _train(model, baskets, run)
-
-
-def _train(model: EmbeddingModel, baskets: Baskets, run: Run) -> Trained:
-    """CPU and GPU differ in the device and its step alone."""
+    """Train the tables of `model`; CPU and GPU differ in the device and its step alone."""
     settings, epochs, start_rate = model._settings(), model._epochs(), model._rate()
     device_name = chosen_device(model.kernel, run.device, settings, run.reproducible)
     device, step = training_device(device_name), kernel(model.kernel, device_name)
@@ -93,7 +88,8 @@ def _train(model: EmbeddingModel, baskets: Baskets, run: Run) -> Trained:
         losses.append(watch.end())
     device.get(fit.tables, tuple(tables.values()))
     by_code = {
-        name: table if "user" in name else table[data.row_of_item] for name, table in tables.items()
+        name: table if name == "user_vectors" else table[data.row_of_item]
+        for name, table in tables.items()
     }
     return Trained(by_code, data.user_ids, tuple(losses))
 
@@ -102,20 +98,19 @@ def _check_divergence(
     model: EmbeddingModel, tables: dict[str, Any], data: TrainingData, epoch: int
 ) -> None:
     """Refuse tables whose numbers have grown out of bounds; they may lie on a GPU."""
+    settings = model._settings()
     for name, table in tables.items():
-        vectors = vector(table, model.parameters.dim)
+        vectors = table[:, : settings.dim]
         largest = max(float(vectors.max()), -float(vectors.min())) if len(table) else 0.0
         if not largest < MAX_WEIGHT:
-            reason = f"the vectors of {name} are too large (largest value {largest:g})"
-            raise _diverged(model, epoch, reason)
-    log_variance = model._log_variances(tables)
-    if log_variance is None:
-        return
-    bought = log_variance[: int((data.count_of_row > 0).sum())]  # rows are by frequency
-    share = float((bought >= np.float32(model._settings().high)).mean())
-    if share > MAX_SHARE_AT_BOUND or not math.isfinite(float(bought.sum())):
-        reason = f"the log-variances of {share:.0%} of the items are at their upper bound"
-        raise _diverged(model, epoch, reason, hint="Lower `variance_learning_rate`.")
+            raise _diverged(model, epoch, f"{name} are too large (largest value {largest:g})")
+    if settings.low < settings.high:
+        bought = int((data.count_of_row > 0).sum())  # rows are by frequency
+        log_variance = tables["vectors"][:bought, width(settings.dim) + LOG_VARIANCE]
+        share = float((log_variance >= np.float32(settings.high)).mean())
+        if share > MAX_SHARE_AT_BOUND or not math.isfinite(float(log_variance.sum())):
+            reason = f"the log-variances of {share:.0%} of the items are at their upper bound"
+            raise _diverged(model, epoch, reason, hint="Lower `variance_learning_rate`.")
 
 
 def _diverged(

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.errors import must_be
-from neatrec.models.embeddings.kernels.layout import SQUARES, Table, tail, vector
-from neatrec.models.embeddings.model import PAPER, EmbeddingModel, EmbeddingParameters, random_table
+from neatrec.models.embeddings.kernels.arguments import SQUARES, Table, width
+from neatrec.models.embeddings.model import PAPER, EmbeddingModel, EmbeddingParameters
 from neatrec.models.embeddings.sampling import TrainingData
 from neatrec.models.parameters import ModelParameters, parameter, with_default
 
@@ -55,34 +55,23 @@ class Triple2Vec(EmbeddingModel):
     lines_visited: ClassVar[int] = 3_500_000
     Parameters: ClassVar[type[ModelParameters]] = Triple2VecParameters
     needs_users: ClassVar[bool] = True
-    more_arrays: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "query_vectors": ("items", "dim"),
-        "partner_vectors": ("items", "dim"),
-    }
+    user_arrays: ClassVar[tuple[str, ...]] = ("user_vectors",)
+    tables: ClassVar[tuple[str, ...]] = ("query_vectors", "partner_vectors", "user_vectors")
     query_vectors: Vectors
     """f: the items as queries."""
     partner_vectors: Vectors
     """g: the items as partners."""
-
-    def _new_tables(self, rng: np.random.Generator, items: int, users: int) -> dict[str, Table]:
-        dim = self.parameters.dim
-        names = {"queries": items, "partners": items, "users": users}
-        return {name: random_table(rng, rows, dim, 0.5 / dim) for name, rows in names.items()}
 
     def _initial_tables(self, rng: np.random.Generator, data: TrainingData) -> dict[str, Table]:
         """Users with fewer than `min_user_baskets` keep zeros: Adagrad does not move them."""
         tables, minimum = super()._initial_tables(rng, data), self.parameters.min_user_baskets
         if minimum > 1:
             few = np.bincount(data.visit.users, minlength=data.user_count) < minimum
-            vector(tables["users"], self.parameters.dim)[few] = 0
-            tail(tables["users"], self.parameters.dim, SQUARES)[few] = FROZEN_SQUARES
+            tables["user_vectors"][few, : self.parameters.dim] = 0
+            squares = width(self.parameters.dim) + SQUARES
+            tables["user_vectors"][few, squares] = FROZEN_SQUARES
         return tables
 
-    def _array_views(self, tables: Mapping[str, Table]) -> dict[str, Table]:
-        names = {"query_vectors": "queries", "partner_vectors": "partners", "user_vectors": "users"}
-        return {array: vector(tables[name], self.parameters.dim) for array, name in names.items()}
-
-    def _set_arrays(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        super()._set_arrays(
-            {**arrays, "vectors": arrays["query_vectors"] + arrays["partner_vectors"]}
-        )
+    def _arrays_of(self, tables: Mapping[str, Table]) -> dict[str, npt.NDArray[Any]]:
+        arrays = super()._arrays_of(tables)
+        return {**arrays, "vectors": arrays["query_vectors"] + arrays["partner_vectors"]}

@@ -134,14 +134,6 @@ class Odds(Model):
 
     # ---- saving
 
-    def item_vectors(self) -> npt.NDArray[np.float32]:
-        """Low-rank vectors of the log-lifts, shape (items, rank)."""
-        return self.features.vectors
-
-    def fit_info(self) -> dict[str, Any]:
-        """What was learned, by outcome."""
-        return self.learned
-
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
         of, learned = self.features, json.dumps(self.learned).encode()
         return {

@@ -18,21 +18,19 @@ import numpy.typing as npt
 
 from neatrec.models.embeddings.kernels import formulas
 from neatrec.models.embeddings.kernels.arguments import (
+    LOG_VARIANCE,
+    SQUARES,
+    VARIANCE_SQUARES,
     Draws,
     KernelInput,
     KernelSettings,
     StepStats,
+    Table,
     TrainingVisit,
+    width,
 )
 from neatrec.models.embeddings.kernels.draws import TRIES, Words
 from neatrec.models.embeddings.kernels.formulas import Gaussians, Triple
-from neatrec.models.embeddings.kernels.layout import (
-    LOG_VARIANCE,
-    SQUARES,
-    VARIANCE_SQUARES,
-    Table,
-    width,
-)
 
 Array = npt.NDArray[np.float64]
 Tables = tuple[Table, ...]

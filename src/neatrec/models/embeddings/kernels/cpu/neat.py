@@ -24,10 +24,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy import float32 as f32
 
-from neatrec.models.embeddings.kernels.arguments import LONGEST, KernelSettings
+from neatrec.models.embeddings.kernels.arguments import (
+    LANES,
+    LOG_VARIANCE,
+    LONGEST,
+    KernelSettings,
+    new_table,
+)
 from neatrec.models.embeddings.kernels.cpu import shared
 from neatrec.models.embeddings.kernels.cpu.shared import CpuKernel, Floats, Rows, loop, part
-from neatrec.models.embeddings.kernels.layout import LANES, LOG_VARIANCE, new_table
 
 NEVER = -3e38  # log E of a negative that is left out
 

@@ -20,10 +20,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy import float32 as f32
 
-from neatrec.models.embeddings.kernels.arguments import KernelSettings
+from neatrec.models.embeddings.kernels.arguments import LANES, KernelSettings, new_table
 from neatrec.models.embeddings.kernels.cpu import neat, shared
 from neatrec.models.embeddings.kernels.cpu.shared import CpuKernel, Floats, LineGroup, loop, part
-from neatrec.models.embeddings.kernels.layout import LANES, new_table
 
 WORSE, OTHER = 0, 1  # kinds of negatives: of the partner, of the query
 

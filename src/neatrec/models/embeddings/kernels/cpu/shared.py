@@ -18,21 +18,21 @@ import numpy.typing as npt
 from numpy import float32 as f32
 from numpy import int64 as i64
 from numpy import uint64 as u64
+from numpy.random import Generator
 
 from neatrec.compiled import RELAXED, compiled, prefetch, splitmix64
 from neatrec.models.embeddings.kernels import draws
 from neatrec.models.embeddings.kernels.arguments import (
-    LONGEST,
-    KernelInput,
-    KernelSettings,
-    StepStats,
-)
-from neatrec.models.embeddings.kernels.layout import (
     CACHE_LINE,
     LANES,
     LOG_VARIANCE,
+    LONGEST,
     SQUARES,
     VARIANCE_SQUARES,
+    KernelInput,
+    KernelSettings,
+    StepStats,
+    TrainingVisit,
     width,
 )
 
@@ -274,6 +274,28 @@ def descend(data, row, way, rate):
     squared = dot(way, way, data.dims)
     if squared > f32(0):
         add(row, step_length(data, row, squared, rate), way, data.dims)
+
+
+class CpuDevice:
+    """The arrays of a fit, which stay where they are; `GpuDevice` has the same methods."""
+
+    units_per_call = 2**14  # between two reports of progress
+
+    def put(self, data: KernelInput) -> KernelInput:
+        """The arrays of a fit as the kernel reads them."""
+        return data
+
+    def shuffled(self, visit: TrainingVisit, ordered: bool, rng: Generator) -> TrainingVisit:
+        """A visit of the units in a random order, of the lines of unordered baskets too."""
+        order, items = rng.permutation(len(visit.start)), visit.items
+        if not ordered:
+            items = items.copy()
+            draws.shuffle_lines(items, visit.offsets, np.uint64(rng.integers(2**63)))
+        basket, start, stop = visit.basket[order], visit.start[order], visit.stop[order]
+        return visit._replace(items=items, basket=basket, start=start, stop=stop)
+
+    def get(self, tables: tuple[Any, ...], out: tuple[Any, ...]) -> None:
+        """Copy trained tables into `out`: here they are the same."""
 
 
 class CpuKernel:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy import float32 as f32
 
-from neatrec.models.embeddings.kernels.arguments import LONGEST, KernelSettings
+from neatrec.models.embeddings.kernels.arguments import LONGEST, KernelSettings, new_table
 from neatrec.models.embeddings.kernels.cpu import shared
 from neatrec.models.embeddings.kernels.cpu.shared import (
     CpuKernel,
@@ -30,7 +30,6 @@ from neatrec.models.embeddings.kernels.cpu.shared import (
     loop,
     part,
 )
-from neatrec.models.embeddings.kernels.layout import new_table
 
 PARTNER, QUERY, USER = 0, 1, 2  # kinds of negatives: of the partner, the query, the user
 F, H = 0, 1  # rows of arrays: of the query, of the user

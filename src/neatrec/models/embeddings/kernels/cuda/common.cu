@@ -3,7 +3,7 @@
 // A warp works on one unit (a basket) at a time. A lane holds the float4s lane, lane + 32, ... of a vector, so that
 // vectors in shared memory are each lane's own; numbers about pairs and negatives are spread over the lanes instead.
 // DIM, WINDOW, NEGATIVES, GROUPS, WARPS, BLOCKS, UNITS_PER_FETCH, RANKING and WORKSPACE_BYTES come from the compiler's command line
-// (`gpu_call.py`).
+// (`gpu.py`).
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -23,7 +23,7 @@ constexpr int DRAWN = TOGETHER * NEGATIVES;
 constexpr int TRIES = 16;
 constexpr float TINY = 1e-10f;
 
-struct Call {  // in the order of `CALL` in gpu_call.py
+struct Call {  // in the order of `CALL` in gpu.py
     float* table[3];
     const int* items;
     const i64* offsets;

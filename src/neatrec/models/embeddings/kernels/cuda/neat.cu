@@ -31,7 +31,7 @@ struct Workspace {
 
 constexpr int WORKSPACE = 16 * ((SLOTS + WAYS) * STRIDE + SLOTS) +
                      4 * (3 * SLOTS * WINDOW + WAYS * WINDOW + 5 * SLOTS + WAYS + 64);
-static_assert(WORKSPACE <= WORKSPACE_BYTES, "gpu_call.py gives a warp too little shared memory");
+static_assert(WORKSPACE <= WORKSPACE_BYTES, "gpu.py gives a warp too little shared memory");
 
 __device__ __forceinline__ Workspace workspace_at(char* memory) {
     Workspace workspace;

@@ -15,7 +15,7 @@ struct Workspace {
 };
 
 constexpr int WORKSPACE = 16 * 2 * SLOTS * STRIDE + 4 * (4 * SLOTS + 96);
-static_assert(WORKSPACE <= WORKSPACE_BYTES, "gpu_call.py gives a warp too little shared memory");
+static_assert(WORKSPACE <= WORKSPACE_BYTES, "gpu.py gives a warp too little shared memory");
 
 __device__ __forceinline__ Workspace workspace_at(char* memory) {
     Workspace workspace;
