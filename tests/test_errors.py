@@ -42,5 +42,5 @@ def test_a_seed_and_its_generator_give_the_same_numbers() -> None:
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "0", True])
 def test_a_seed_that_is_none_is_refused(seed: object) -> None:
-    with pytest.raises(ParameterError, match="`rng` must be a whole number of at least 0"):
+    with pytest.raises(ParameterError, match="`rng` must be an integer of at least 0"):
         as_generator(seed)

@@ -191,11 +191,11 @@ def require_whole(
     or_none: bool = False,
     hint: str | None = None,
 ) -> Any:
-    """`value`, which must be a whole number from `least` to `most`; True is none.
+    """`value`, which must be an integer from `least` to `most`; True is none.
 
     >>> require_whole("k", 0)
     Traceback (most recent call last):
-    neatrec.errors.ParameterError: `k` must be a whole number of at least 1, got 0
+    neatrec.errors.ParameterError: `k` must be an integer of at least 1, got 0
     """
     if or_none and value is None:
         return None
@@ -203,7 +203,7 @@ def require_whole(
     if is_whole and least <= int(value) and (most is None or int(value) <= most):
         return int(value)
     bounds = f"of at least {least:,}" if most is None else f"from {least:,} to {most:,}"
-    raise must_be(argument, f"{'None or ' * or_none}a whole number {bounds}", value, hint=hint)
+    raise must_be(argument, f"{'None or ' * or_none}an integer {bounds}", value, hint=hint)
 
 
 def must_be_one_of(argument: str, choices: Iterable[str], got: Any) -> ParameterError:

@@ -269,7 +269,7 @@ def test_columns_out_of_their_declared_bounds_are_not_published(
 @pytest.mark.parametrize(
     ("model", "name", "how", "why"),
     [
-        ("shrunk-lift-tuned", "pair_count", "other-type", "must hold whole numbers, got float64"),
+        ("shrunk-lift-tuned", "pair_count", "other-type", "must hold integers, got float64"),
         ("shrunk-lift-tuned", "pair_item", "highest", "must be from 0 to"),
         ("shrunk-lift-tuned", "pair_start", "short", r"must have the shape \(items \+ 1\)"),
         ("neat", "vectors", "short", r"must have the shape \(items, dim\)"),

@@ -50,7 +50,7 @@ def test_baskets_that_cannot_be_counted_so_are_refused(baskets, counting, messag
             {"name": "memry"},
             "`engine` must be one of memory, spark, got 'memry'. Did you mean",
         ),
-        ({"threads": 0}, "`threads` must be None or a whole number from 1 to 1,024, got 0"),
+        ({"threads": 0}, "`threads` must be None or an integer from 1 to 1,024, got 0"),
     ],
 )
 def test_ways_of_counting_are_checked(how, message) -> None:

@@ -21,10 +21,10 @@ def make(pairs: list[tuple[int, int]], *, directed: bool = True, **columns: Any)
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"min_basket": 2.0}, "`min_basket` must be a whole number of at least 1, got 2.0"),
-        ({"min_basket": True}, "`min_basket` must be a whole number of at least 1, got True"),
-        ({"min_count": 0}, "`min_count` must be a whole number of at least 1, got 0"),
-        ({"max_pairs": 0}, "`max_pairs` must be None or a whole number of at least 1, got 0"),
+        ({"min_basket": 2.0}, "`min_basket` must be an integer of at least 1, got 2.0"),
+        ({"min_basket": True}, "`min_basket` must be an integer of at least 1, got True"),
+        ({"min_count": 0}, "`min_count` must be an integer of at least 1, got 0"),
+        ({"max_pairs": 0}, "`max_pairs` must be None or an integer of at least 1, got 0"),
         ({"directed": 1}, "`directed` must be True or False, got 1"),
         ({"forward": True}, "`forward` must be False for directed pairs and once per customer"),
         (

@@ -142,7 +142,7 @@ def test_bad_splits_are_refused_with_a_sentence() -> None:
         split_baskets(baskets, "halves")
     with pytest.raises(ParameterError, match=r"`share` must be a number between 0 and 1, got 1.5"):
         at_random(baskets, share=1.5)
-    with pytest.raises(ParameterError, match="`seed` must be a whole number of at least 0, got -1"):
+    with pytest.raises(ParameterError, match="`seed` must be an integer of at least 0, got -1"):
         at_random(baskets, seed=-1)
     with pytest.raises(
         ParameterError, match=r"needs the times of the baskets. Name the time column"

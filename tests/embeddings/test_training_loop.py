@@ -143,9 +143,9 @@ def test_every_basket_with_a_pair_is_visited_once(sizes: list[int], seed: int) -
     ("options", "message"),
     [
         ({"device": "tpu"}, "`device` must be one of auto, cpu, gpu, got 'tpu'"),
-        ({"threads": 0}, "`threads` must be a whole number of at least 1, got 0"),
-        ({"threads": True}, "`threads` must be a whole number of at least 1, got True"),
-        ({"rng": -1}, "`rng` must be a whole number of at least 0"),
+        ({"threads": 0}, "`threads` must be an integer of at least 1, got 0"),
+        ({"threads": True}, "`threads` must be an integer of at least 1, got True"),
+        ({"rng": -1}, "`rng` must be an integer of at least 0"),
     ],
 )
 def test_options_of_a_run_are_checked(options: dict[str, Any], message: str) -> None:

@@ -45,5 +45,5 @@ def test_ids_are_sorted_as_numbers_only_where_all_are_numbers(
 def test_an_empty_candidate_set_is_refused() -> None:
     queries = np.array([0], dtype=np.int32)
     counts = partners(Baskets.from_lists([["a", "b"]]), queries)
-    with pytest.raises(ParameterError, match="`candidates` must be a whole number of at least 1"):
+    with pytest.raises(ParameterError, match="`candidates` must be an integer of at least 1"):
         candidate_set(counts, queries, 0)

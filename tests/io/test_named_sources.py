@@ -92,7 +92,7 @@ def test_a_frame_the_database_cannot_take_is_refused(kind: pa.DataType) -> None:
         ('source = "x"\nbasket_per_line = "yes"',
             "source.toml: `basket_per_line` must be true or false, got 'yes'"),
         ('source = "x"\nmax_bad_rows = "lots"',
-            "source.toml: `max_bad_rows` must be a whole number"),
+            "source.toml: `max_bad_rows` must be an integer"),
         ("source = ", "is not TOML"),
         ('source = "x"\nzebra = 1', "It may hold source, basket"),
     ],

@@ -182,7 +182,7 @@ def test_order_of_levels_repeats_and_order_of_baskets_do_not_matter():
             {"protocol": "paper", "expected": "product"},
             "must be left alone with the paper protocol",
         ),
-        ({"min_basket": 0}, "`min_basket` must be a whole number of at least 1, got 0"),
+        ({"min_basket": 0}, "`min_basket` must be an integer of at least 1, got 0"),
         ({"category_level": "shelf"}, "`category_level`"),
     ],
 )

@@ -64,7 +64,7 @@ def test_without_real_labels_there_is_no_rate():
 def test_wrong_rounds_and_labels_of_other_baskets_are_refused(rounds):
     baskets = noisy_shop()
     labels = make_labels(baskets, min_basket=2)
-    with pytest.raises(ParameterError, match="`rounds` must be a whole number of at least 1"):
+    with pytest.raises(ParameterError, match="`rounds` must be an integer of at least 1"):
         shuffle_null(baskets, labels, rounds)
     with pytest.raises(ParameterError, match="`labels` must come from the shuffled baskets"):
         shuffle_null(baskets.select(np.arange(10)), labels, 1)

@@ -63,9 +63,9 @@ def test_the_order_of_baskets_does_not_matter(contents, names, within, random):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((-1, 0), "`seed` must be a whole number of at least 0, got -1"),
-        ((0, 1.5), r"`round` must be a whole number of at least 0, got 1\.5"),
-        ((True, 0), "`seed` must be a whole number of at least 0, got True"),
+        ((-1, 0), "`seed` must be an integer of at least 0, got -1"),
+        ((0, 1.5), r"`round` must be an integer of at least 0, got 1\.5"),
+        ((True, 0), "`seed` must be an integer of at least 0, got True"),
         (
             (0, 0, "sizes"),
             r"`within` must be one of none, size, size\+position, got 'sizes'. Did you mean 'size'",

@@ -73,7 +73,7 @@ def test_many_carts_are_answered_as_one_by_one(trained: dict[str, Model], name: 
         for cart in carts
     ]
     assert trained[name].rank_carts([], k=4) == []
-    with pytest.raises(ParameterError, match="`k` must be a whole number of at least 1"):
+    with pytest.raises(ParameterError, match="`k` must be an integer of at least 1"):
         trained[name].rank_carts([np.array([1], dtype=np.int32)], 0)
 
 

@@ -277,7 +277,7 @@ def test_refuses_bad_questions(name: str, device: str) -> None:
         UnknownItemError, match=r"no item has the id or name 'Biscits'\. Did you mean 'Biscuits'"
     ):
         model.rank("Biscits")
-    with pytest.raises(ParameterError, match="`k` must be a whole number of at least 1, got 0"):
+    with pytest.raises(ParameterError, match="`k` must be an integer of at least 1, got 0"):
         model.rank("Tea", 0)
     with pytest.raises(ParameterError, match="`items` must be at least one item"):
         model.rank([])

@@ -52,14 +52,14 @@ def test_text_becomes_a_value_of_the_right_type(text: str, value: object) -> Non
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"dim": "many"}, "`dim` must be a whole number, got 'many'"),
-        ({"dim": 1.5}, r"`dim` must be a whole number, got 1\.5"),
-        ({"dim": True}, "`dim` must be a whole number, got True"),
+        ({"dim": "many"}, "`dim` must be an integer, got 'many'"),
+        ({"dim": 1.5}, r"`dim` must be an integer, got 1\.5"),
+        ({"dim": True}, "`dim` must be an integer, got True"),
         ({"dim": 0}, "`dim` must be at least 1, got 0"),
         ({"dim": 65}, "`dim` must be at most 64, got 65"),
         ({"rate": 0.0}, r"`rate` must be above 0\.0, got 0\.0"),
         ({"rate": "nan"}, "`rate` must be a finite number, got nan"),
-        ({"window": "wide"}, "`window` must be a whole number or none, got 'wide'"),
+        ({"window": "wide"}, "`window` must be an integer or none, got 'wide'"),
         ({"loud": "perhaps"}, "`loud` must be true or false, got 'perhaps'"),
         (
             {"shape": "rund"},
@@ -97,11 +97,11 @@ def test_a_parameter_is_described() -> None:
     dim, _, window, shape, _ = describe_parameters(Sample)
     assert (dim.name, dim.type, dim.default, dim.description) == (
         "dim",
-        "whole number",
+        "integer",
         8,
         "How many.",
     )
-    assert window.type == "whole number or none"
+    assert window.type == "integer or none"
     assert shape.choices == ("round", "square")
 
 

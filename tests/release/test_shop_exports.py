@@ -207,7 +207,7 @@ ADDRESS = "`out` must be an address such as"
         ({"out": "mysql://host/db"}, "`out` must be an address of PostgreSQL or Redis, or a name"),
         ({"target": "csv", "out": "."}, "`out` must be a file or folder with a name, got '.'"),
         ({"out": "postgresql://host", "table": 'a"b'}, "`table` must be letters, digits and under"),
-        ({"out": "t.csv", "k": 0}, "`k` must be a whole number of at least 1, got 0"),
+        ({"out": "t.csv", "k": 0}, "`k` must be an integer of at least 1, got 0"),
         ({"out": "t.csv", "min_evidence": "sure"}, "certain, likely"),
         ({"out": "t.xlsx"}, r"`out` must be .* a name that ends in .parquet, .csv, .jsonl,"),
     ],

@@ -102,7 +102,7 @@ BAD = [
         HEADER + "100,200,hide,,,\n",
         "line 2: `action` must be block, pin, boost or note, got 'hide'",
     ),
-    (HEADER + "100,200,pin,0,,\n", "`position` must be a whole number from 1 to 100, got '0'"),
+    (HEADER + "100,200,pin,0,,\n", "`position` must be an integer from 1 to 100, got '0'"),
     (HEADER + "100,200,pin,1,24.12.2026,\n", "`until` must be a day such as 2026-12-24"),
     (HEADER + "100,,block,,,\n", "`query` and `item` must be ids"),
     (HEADER + "100,100,pin,1,,\n", "an item is never recommended for itself"),

@@ -66,8 +66,8 @@ def test_each_answer_has_at_least_the_evidence_asked_for(table: PairTable) -> No
             {"min_evidence": "sme"},
             "`min_evidence` must be one of certain, likely, guess, category, got 'sme'",
         ),
-        ({"k": -1}, "`k` must be a whole number of at least 1, got -1"),
-        ({"month": 13}, "`month` must be a whole number from 1 to 12, got 13"),
+        ({"k": -1}, "`k` must be an integer of at least 1, got -1"),
+        ({"month": 13}, "`month` must be an integer from 1 to 12, got 13"),
         (
             {"same_category": "first"},
             "`same_category` must be one of last, exclude, mix, got 'first'",

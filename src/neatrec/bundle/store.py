@@ -285,7 +285,7 @@ def read_catalog(
     except (OSError, KeyError, pa.ArrowException) as error:
         raise damaged(file, printable(error)) from error
     if count.type != pa.int64() or count.null_count or count.to_numpy().min() < 0:
-        raise damaged(file, "column 'count' must hold whole numbers from 0 on")
+        raise damaged(file, "column 'count' must hold integers from 0 on")
     return Catalog.load(file), count.to_numpy()
 
 

@@ -122,7 +122,7 @@ def smallest_lift(expected: Floats, threshold: float) -> Floats:
 
 
 def _critical_count(expected: Floats, threshold: float) -> Floats:
-    """The smallest c with P(X >= c | E) <= threshold, by bisection on whole numbers."""
+    """The smallest c with P(X >= c | E) <= threshold, by bisection on integers."""
     low = np.zeros(len(expected))  # P(X >= 0) = 1: never significant
     high = np.ceil(expected) + 1
     while (too_low := poisson_tail(high, expected) > threshold).any():

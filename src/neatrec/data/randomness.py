@@ -19,7 +19,7 @@ def as_generator(rng: Seed | None) -> np.random.Generator:
     if rng is None:
         return np.random.default_rng(0)
     if isinstance(rng, bool) or not isinstance(rng, int | np.integer) or rng < 0:
-        raise must_be("rng", "a whole number of at least 0 or a numpy Generator", rng)
+        raise must_be("rng", "an integer of at least 0 or a numpy Generator", rng)
     return np.random.default_rng(int(rng))
 
 

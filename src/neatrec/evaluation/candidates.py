@@ -80,7 +80,7 @@ def catalogue(baskets: Baskets, queries: Codes) -> CatalogCandidates:
 
 
 def id_order(catalog: Catalog) -> Numbers:
-    """The rank of each item by id: as numbers if all ids are whole numbers, else as text.
+    """The rank of each item by id: as numbers if all ids are integers, else as text.
 
     >>> id_order(Catalog.from_ids(["10", "9"])).tolist()
     [1, 0]

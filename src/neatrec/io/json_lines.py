@@ -49,7 +49,7 @@ def json_table(database: Database, file: SourceFile) -> InputTable | None:
 def _value(name: str, is_nested: bool, is_integer: bool) -> str:
     """The value of a key as text, or as the integers that all its values are.
 
-    A whole number has no decimal point; lists and objects stay what no id can be.
+    An integer has no decimal point; lists and objects stay what no id can be.
     """
     value = quoted(name)
     if is_nested:

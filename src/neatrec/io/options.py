@@ -211,7 +211,7 @@ def bad_rows_allowed(limit: str | int, rows: int) -> int:
     >>> bad_rows_allowed("0.5%", 1000), bad_rows_allowed("100", 1000), bad_rows_allowed(3, 5)
     (5, 100, 3)
     """
-    wanted = 'a whole number such as 100 or a share such as "0.5%"'
+    wanted = 'an integer such as 100 or a share such as "0.5%"'
     text = str(limit).strip()
     if re.fullmatch(r"\d+", text):
         return int(text)

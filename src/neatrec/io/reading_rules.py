@@ -63,7 +63,7 @@ def raw(column: SqlColumn) -> str:
 
 
 def text(column: SqlColumn) -> str:
-    """The value as text, NULL where it is missing; a whole number has no decimal point.
+    """The value as text, NULL where it is missing; an integer has no decimal point.
 
     A table of numbers with gaps often arrives as float: 7.0 is the id "7", as it is in a CSV.
     """

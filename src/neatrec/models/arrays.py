@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 Arrays = Mapping[str, npt.NDArray[Any]]
-KINDS = {"i": "whole numbers", "f": "numbers"}
+KINDS = {"i": "integers", "f": "numbers"}
 
 
 class ArraySpec(NamedTuple):
     """The kind, shape and range of an array."""
 
     kind: str
-    """`i` for whole numbers, `f` for numbers; all are finite."""
+    """`i` for integers, `f` for numbers; all are finite."""
     shape: tuple[str, ...] = ("items",)
     """Names of lengths: `items` is that of the catalogue, other lengths of one name are equal."""
     low: float = -np.inf

@@ -136,7 +136,7 @@ def _members(hint: Any) -> tuple[Any, ...]:
 
 def _type_name(hint: Any) -> str:
     words = {
-        int: "whole number",
+        int: "integer",
         float: "number",
         bool: "true or false",
         str: "text",
@@ -146,8 +146,9 @@ def _type_name(hint: Any) -> str:
 
 
 def _type_phrase(hint: Any) -> str:
-    """The type in an error message: "a whole number or none"."""
-    return f"a {_type_name(hint)}" if _members(hint)[0] in (int, float) else _type_name(hint)
+    """The type in an error message: "an integer or none"."""
+    articles = {int: "an ", float: "a "}
+    return articles.get(_members(hint)[0], "") + _type_name(hint)
 
 
 def _parsed(name: str, hint: Any, text: str) -> Any:

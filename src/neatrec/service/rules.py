@@ -177,7 +177,7 @@ def _rule(header: list[str], row: list[str], lines: tuple[int, int]) -> Rule:
     position, until = cell.pop("position") or "1", cell.pop("until")
     if not re.fullmatch("[0-9]{1,3}", position) or not 1 <= int(position) <= MAX_K:
         got = printable(position)
-        raise ValueError(f"`position` must be a whole number from 1 to {MAX_K}, got {got!r}")
+        raise ValueError(f"`position` must be an integer from 1 to {MAX_K}, got {got!r}")
     try:
         day = date.fromisoformat(until) if until else None
     except ValueError as error:

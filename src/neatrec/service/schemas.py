@@ -44,7 +44,7 @@ Words = Annotated[
 Level = Literal["certain", "likely", "guess", "category"]
 SameCategory = Literal["last", "exclude", "mix"]
 Month = Annotated[int, Field(ge=1, le=12)]
-# 24.0 is a whole number to JSON
+# 24.0 is an integer to JSON
 Count = Annotated[
     int,
     Field(ge=1, le=MAX_K),

@@ -177,7 +177,7 @@ def fact(
     Parameters
     ----------
     kind
-        The NumPy type of its column. Whole numbers are -1, others NaN where they are not known.
+        The NumPy type of its column. Integers are -1, others NaN where they are not known.
     description
         One noun phrase, for the API, the page and the documentation.
     of
@@ -197,7 +197,7 @@ def fact(
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Evidence for a pair (query, item); a whole number is -1, another NaN where it is not known.
+    """Evidence for a pair (query, item); an integer is -1, another NaN where it is not known.
 
     "Customers" stands for baskets where customers do not return: see `times_words`.
     """

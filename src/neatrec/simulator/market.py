@@ -61,7 +61,7 @@ def parse_supermarket_spec(spec: str) -> dict[str, Any]:
         try:
             options[key] = float(value) if key == "strength" else int(value)
         except ValueError:
-            wanted = "a number" if key == "strength" else "a whole number"
+            wanted = "a number" if key == "strength" else "an integer"
             raise must_be(f"supermarket:{key}", wanted, value) from None
     return options
 
@@ -172,7 +172,7 @@ def _baskets(
 
 
 def _numbered(number: npt.NDArray[Any], count: int) -> pa.LargeStringArray:
-    """Whole numbers of equal length as strings: they sort alike as numbers and as strings."""
+    """Integers of equal length as strings: they sort alike as numbers and as strings."""
     return pc.cast(pa.array(number.astype(np.int64) + 10 ** len(str(count))), pa.large_string())
 
 

@@ -363,7 +363,7 @@ def _quantile(at: Floats, weight: Floats, share: float) -> Floats:
 
 
 def unique_pairs(one: Floats, other: Codes) -> tuple[Floats, Codes]:
-    """The distinct rows (one, other) of whole numbers, and the index of each row among them."""
+    """The distinct rows (one, other) of integers, and the index of each row among them."""
     lowest = other.min(initial=0)
     width = other.max(initial=0) - lowest + 1
     keys, index = np.unique(one.astype(np.int64) * width + other - lowest, return_inverse=True)
