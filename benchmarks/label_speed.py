@@ -23,7 +23,7 @@ from benchmarks.label_data import Orders, read_orders
 from neatrec.cooccurrence import CountOptions, Counts, count
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog, string_array
-from neatrec.labels.paper import MIN_COUNT
+from neatrec.labels.protocols import MIN_COUNT
 from neatrec.statistics import chi_squared
 
 HERE, PEERS = "benchmarks.label_speed", "benchmarks.label_peers"

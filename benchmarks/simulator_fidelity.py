@@ -6,7 +6,6 @@ from typing import Any
 
 from benchmarks.harness import save, table
 from neatrec.labels import make_labels
-from neatrec.labels.record import score_against
 from neatrec.simulator import TRAP_NAMES, supermarket
 
 
@@ -26,8 +25,7 @@ def labels_against_truth() -> list[list[Any]]:
             query, item = labels.query[chosen], labels.item[chosen]
             right = int(truth.is_complement(query, item).sum())
             traps = [int(truth.is_trap(query, item, trap).sum()) for trap in TRAP_NAMES]
-            score = score_against(truth, query, item, directed=True)
-            shares = [f"{score.precision:.3f}", f"{score.recall:.3f}"]
+            shares = [f"{right / len(query):.3f}", f"{right / len(truth.query):.3f}"]
             counts = [*traps, len(query) - right - sum(traps)]
             rows.append(
                 [protocol, ", ".join(strata) or "none", level, len(query), right, *shares, *counts]

@@ -14,7 +14,6 @@ from neatrec.data.baskets import Baskets
 from neatrec.evaluation.metrics import hit_rate, ndcg
 from neatrec.labels import Labels, make_labels, shuffle_null
 from neatrec.labels.config import LabelConfig
-from neatrec.labels.record import pair_codes
 from neatrec.statistics import chi_squared, chi_squared_threshold
 from reproduction.data import PaperData
 from reproduction.tables import EXACT, NO_PRIOR, WALMART, Table, compared, paper_numbers
@@ -235,7 +234,8 @@ def overlap_table(labels: Labels, calibrated: Labels) -> Table:
     rows = []
     for level in labels.levels:
         paper, ours = (
-            pair_codes(each.query, each.item)[each.at(level)] for each in (labels, calibrated)
+            (each.query.astype(np.int64) << 32 | each.item)[each.at(level)]
+            for each in (labels, calibrated)
         )
         both = len(np.intersect1d(paper, ours, assume_unique=True))
         rows.append((f"{level:g}", both, len(paper) - both, len(ours) - both))

@@ -113,9 +113,6 @@ def test_the_strongest_labels_come_first(baskets):
     labels = make_labels(baskets, min_basket=2)
     best = labels.strongest(5)
     assert labels.statistic[best].tolist() == sorted(labels.statistic, reverse=True)
-    assert labels.lift_low[labels.strongest(1, by="lift_low")] == labels.lift_low.max()
-    with pytest.raises(ParameterError, match="`by` must be one of statistic, lift_low, got 'p'"):
-        labels.strongest(1, by="p")
     with pytest.raises(
         ParameterError, match=r"`level` must be one of 0\.05, 0\.01, 0\.001, got 0\.02"
     ):

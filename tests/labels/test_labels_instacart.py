@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from neatrec.cooccurrence import margins
-from neatrec.labels import make_labels, shuffle_null
-from neatrec.labels.config import LabelConfig
+from neatrec.labels import LabelConfig, make_labels, shuffle_null
 from neatrec.statistics import possible_pairs
 
 pytestmark = pytest.mark.real

@@ -15,7 +15,7 @@ from neatrec.cooccurrence.expected_counts import fit_expected
 from neatrec.data.baskets import Baskets
 from neatrec.labels import LabelOptions
 from neatrec.labels.config import LabelConfig
-from neatrec.labels.make import tested_pairs
+from neatrec.labels.protocols import run_test
 from neatrec.statistics import poisson_tail, possible_pairs
 
 LEVEL = 0.05
@@ -68,14 +68,14 @@ def measure_power(
 ) -> Power | None:
     """Try the calibrated protocol at q = 0.05; None if the baskets hold no pair to count."""
     config, book = options.resolve(baskets), CountBook(baskets, engine)
-    tested, thresholds, labels = tested_pairs(config, book)
-    margins = tested.margins
+    pairs = run_test(config, book)
+    labels, margins = pairs.labels, pairs.tested.margins
     if not margins.records:
         return None
     possible = possible_pairs(
         margins.first, margins.second, margins.category, directed=config.directed
     )
-    needed = thresholds[LEVEL] or LEVEL / max(possible, 1)
+    needed = pairs.thresholds[LEVEL] or LEVEL / max(possible, 1)
     known = np.zeros(len(baskets.catalog), dtype=bool)
     known[labels.query] = True
     known[labels.item] = True
@@ -99,7 +99,7 @@ def _same_category_share(config: LabelConfig, book: CountBook) -> float:
     if config.category_level is None:
         return 0.0
     category = config.counting.category_of(book.baskets.catalog)
-    pairs = tested_pairs(replace(config, category_level=None), book).passing
+    pairs = run_test(replace(config, category_level=None), book).labels
     one, other = category[pairs.query], category[pairs.item]
     return float(((one == other) & (one >= 0)).mean()) if len(pairs) else 0.0
 

@@ -1,6 +1,6 @@
 """Labels, the pairs that go together, by two protocols; and the shuffle null."""
 
-from neatrec.labels.config import EXPECTED, PROTOCOLS, LabelOptions
+from neatrec.labels.config import EXPECTED, PROTOCOLS, LabelConfig, LabelOptions
 from neatrec.labels.make import make_labels
 from neatrec.labels.null import WITHIN, NullResult, shuffle_null, shuffled
 from neatrec.labels.record import Labels
@@ -9,6 +9,7 @@ __all__ = [
     "EXPECTED",
     "PROTOCOLS",
     "WITHIN",
+    "LabelConfig",
     "LabelOptions",
     "Labels",
     "NullResult",

@@ -15,8 +15,6 @@ from neatrec.data.baskets import Baskets, customers_return
 from neatrec.data.catalog import Catalog
 from neatrec.data.counts import DEEPEST, MAX_BASKET_PAIRS, Expected
 from neatrec.errors import ParameterError, must_be, must_be_one_of
-from neatrec.labels.calibrated import CalibratedTest
-from neatrec.labels.paper import PaperTest
 from neatrec.labels.record import Labels
 
 PROTOCOLS = ("calibrated", "paper")
@@ -103,11 +101,6 @@ class LabelConfig(LabelOptions):
         if self.protocol == "calibrated":
             options |= {"expected": self.expected, "strata": list(self.strata or ())}
         return options
-
-    @property
-    def protocol_test(self) -> PaperTest | CalibratedTest:
-        """The test of the protocol."""
-        return PaperTest(self) if self.protocol == "paper" else CalibratedTest(self)
 
     def expected_of(self, baskets: Baskets, margins: Margins) -> Expected:
         """Expected counts with these margins of the baskets, or with the margins of strata."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,10 @@ from neatrec.cooccurrence.expected_counts import fit_expected
 from neatrec.cooccurrence.lift_prior import LEAST_COUNT, lift_prior
 from neatrec.data.baskets import Baskets
 from neatrec.data.counts import Counts
-from neatrec.labels.config import LabelConfig, LabelOptions
+from neatrec.labels.config import LabelOptions
 from neatrec.labels.null import NullResult, check_within, shuffle_null
-from neatrec.labels.record import Labels, passes
+from neatrec.labels.protocols import run_test
+from neatrec.labels.record import Labels
 from neatrec.statistics import LiftEstimate, estimate_lifts
 from neatrec.text import plural, printable
 
@@ -32,16 +33,6 @@ SMALLEST_BASKET = 2
 """The smallest basket that holds a pair."""
 COLUMNS = ("count", "expected", "statistic", "p", "q", "customers", "reverse")
 """Columns that labels take from the tested pairs."""
-
-
-class TestedPairs(NamedTuple):
-    """The pairs that a protocol tested."""
-
-    tested: Counts
-    thresholds: dict[float, float]
-    """The threshold of each level."""
-    passing: Counts
-    """The pairs that pass the widest level."""
 
 
 def make_labels(
@@ -81,25 +72,26 @@ def labels_of(book: CountBook, options: LabelOptions = DEFAULTS) -> Labels:
     config = options.resolve(baskets)
     if config.category_level is not None:
         log.info("pairs of one %s are left out", printable(config.category_level))
-    tested, thresholds, passing = tested_pairs(config, book)
-    totals, overall, prior = tested.margins, passing.column("expected"), None
+    pairs = run_test(config, book)
+    passing, totals = pairs.labels, pairs.tested.margins
+    expected, prior = passing.column("expected"), None
+    overall = expected
     if config.protocol == "calibrated" and len(passing):
         fitted = fit_expected(totals, config.expected)
         overall = fitted.of(passing.query, passing.item)
         repeated = book.count("all", replace(config.counting, min_count=LEAST_COUNT))
         prior = lift_prior(repeated, book, config.expected)
-    expected = passing.column("expected")
     lifts = estimate_lifts(prior, passing.count, overall).within(overall, expected)
     labels = Labels(
         protocol=config.protocol,
-        level_kind=config.protocol_test.level_kind,
+        level_kind=pairs.level_kind,
         levels=config.levels,
-        thresholds=thresholds,
+        thresholds=pairs.thresholds,
         baskets=totals.baskets,
         records=totals.records,
         pairs=totals.pairs,
         basket_hash=baskets.hash,
-        catalog=tested.catalog,
+        catalog=baskets.catalog,
         options=config.options,
         **_evidence(passing, lifts, directed=config.directed),
     )
@@ -112,16 +104,6 @@ def labels_of(book: CountBook, options: LabelOptions = DEFAULTS) -> Labels:
             plural(labels.baskets, "basket"),
         )
     return labels
-
-
-def tested_pairs(config: LabelConfig, book: CountBook) -> TestedPairs:
-    """Test the pairs of the baskets of a book."""
-    test = config.protocol_test
-    tested = test.test(book)
-    thresholds = test.thresholds(tested, config.levels)
-    evidence = tested.column("statistic"), tested.column("p")
-    mask = passes(test.level_kind, *evidence, thresholds[max(config.levels)])
-    return TestedPairs(tested, thresholds, tested.where(mask))
 
 
 def _evidence(pairs: Counts, lifts: LiftEstimate, *, directed: bool) -> dict[str, Any]:
@@ -149,7 +131,7 @@ def smaller_baskets(
     if labels >= FEW_LABELS or options.min_basket <= SMALLEST_BASKET:
         return ""
     config = replace(options, min_basket=SMALLEST_BASKET).resolve(baskets)
-    more = len(tested_pairs(config, CountBook(baskets, engine)).passing)
+    more = len(run_test(config, CountBook(baskets, engine)).labels)
     more *= 1 if config.directed else 2
     if more < WORTHWHILE * max(labels, 1):
         return ""

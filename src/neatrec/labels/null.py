@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from neatrec.cooccurrence.count_book import CountBook
 from neatrec.cooccurrence.engine import MEMORY, Engine
@@ -16,10 +15,10 @@ from neatrec.cooccurrence.totals import id_rank
 from neatrec.data.baskets import Baskets
 from neatrec.errors import ParameterError, must_be_one_of, require_whole
 from neatrec.labels.config import LabelConfig
-from neatrec.labels.record import Labels, level_key, passes
+from neatrec.labels.protocols import run_test
+from neatrec.labels.record import Labels, level_key
 
 WITHIN = ("none", "size", "size+position")
-Order = npt.NDArray[np.int64]
 
 log = logging.getLogger(__name__)
 
@@ -34,10 +33,14 @@ def shuffled(baskets: Baskets, seed: int, round_: int, within: str = "none") -> 
     require_whole("seed", seed, 0)
     require_whole("round", round_, 0)
     check_within(within, ordered=baskets.ordered)
-    slots = _lines_by_basket_id(baskets)
+    basket = baskets.basket_of_line
+    slots = np.argsort(id_rank(baskets)[basket], kind="stable")
     drawn = slots[np.random.default_rng([int(seed), int(round_)]).permutation(len(slots))]
-    group = _group(baskets, within)
-    if group is not None:
+    if within != "none":
+        group = baskets.sizes[basket]
+        if within == "size+position":
+            position = np.arange(baskets.lines) - baskets.offsets[basket]
+            group = group * (group.max(initial=0) + 1) + position
         slots, drawn = (lines[np.argsort(group[lines], kind="stable")] for lines in (slots, drawn))
     items = np.empty_like(baskets.items)
     items[slots] = baskets.items[drawn]
@@ -55,26 +58,6 @@ def check_within(within: str, *, ordered: bool = True) -> None:
             argument="within",
             hint="Use 'size', or name the column that holds the cart position.",
         )
-
-
-def _lines_by_basket_id(baskets: Baskets) -> Order:
-    """Lines sorted by basket id, then position."""
-    rank = id_rank(baskets)
-    if np.all(np.diff(rank) > 0):
-        return np.arange(baskets.lines)
-    return np.argsort(rank[baskets.basket_of_line], kind="stable")
-
-
-def _group(baskets: Baskets, within: str) -> Order | None:
-    """The group of each line, in which its item stays; None: a single group."""
-    if within == "none":
-        return None
-    size = np.repeat(baskets.sizes, baskets.sizes)
-    if within == "size":
-        return size
-    position = np.arange(baskets.lines) - np.repeat(baskets.offsets[:-1], baskets.sizes)
-    group: Order = size * (baskets.sizes.max(initial=0) + 1) + position
-    return group
 
 
 @dataclass(frozen=True)
@@ -153,18 +136,15 @@ def shuffle_null(
     if labels.basket_hash != baskets.hash:
         raise ParameterError("`labels` must come from the shuffled baskets, got labels of others")
     config = LabelConfig.of(labels)
-    test, ways = config.protocol_test, 1 if config.directed else 2
+    ways = 1 if config.directed else 2
     passed: dict[float, tuple[int, ...]] = dict.fromkeys(labels.levels, ())
     rerun = passed.copy()
     for round_ in range(rounds):
         book = CountBook(shuffled(baskets, seed, round_, within), engine)
-        tested = test.test(book, labels.largest_p)
-        evidence = tested.column("statistic"), tested.column("p")
-        own = test.thresholds(tested, labels.levels)
+        pairs = run_test(config, book, labels.largest_p)
         for level in labels.levels:
-            for counts, thresholds in ((passed, labels.thresholds), (rerun, own)):
-                passing = passes(test.level_kind, *evidence, thresholds[level])
-                counts[level] += (ways * int(np.count_nonzero(passing)),)
+            passed[level] += (ways * int(pairs.passing(labels.thresholds[level]).sum()),)
+            rerun[level] += (ways * int(pairs.passing(pairs.thresholds[level]).sum()),)
         log.info(
             "shuffle %d of %d: %s labels by chance: %s",
             *(round_ + 1, rounds, labels.protocol),

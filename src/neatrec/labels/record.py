@@ -1,4 +1,4 @@
-"""`Labels`, the pairs with their evidence, and `TruthScore`, labels against a known truth."""
+"""`Labels`, the pairs with their evidence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from neatrec.data.catalog import Catalog
 from neatrec.data.table_result import TableResult
-from neatrec.errors import must_be, must_be_one_of
+from neatrec.errors import must_be
 
 Codes = npt.NDArray[np.int32]
 Counts = npt.NDArray[np.int64]
@@ -108,17 +108,15 @@ class Labels(TableResult):
             digest.update(b"\n" + json.dumps(label).encode())
         return digest.hexdigest()
 
-    def strongest(self, k: int, by: str = "statistic") -> npt.NDArray[np.int64]:
-        """Positions of the k labels with the largest `statistic` or `lift_low`, largest first.
+    def strongest(self, k: int) -> npt.NDArray[np.int64]:
+        """Positions of the k labels with the largest `statistic`, largest first.
 
         Without direction each pair is listed once, not as (q, v) and (v, q).
         """
-        if by not in ("statistic", "lift_low"):
-            raise must_be_one_of("by", ("statistic", "lift_low"), by)
-        best = np.argsort(-getattr(self, by), kind="stable")
-        return (
-            best[:k] if self.options["directed"] else best[self.query[best] < self.item[best]][:k]
-        )
+        best = np.argsort(-self.statistic, kind="stable")
+        if not self.options["directed"]:
+            best = best[self.query[best] < self.item[best]]
+        return best[:k]
 
     def table(self) -> pa.Table:
         """The labels with ids, names and evidence; `level` is the strictest level of each label.
@@ -189,56 +187,3 @@ def level_key(level: float) -> str:
 
 def _or_nulls(values: Any, rows: int, kind: pa.DataType) -> pa.Array:
     return pa.nulls(rows, kind) if values is None else pa.array(values)
-
-
-class GroundTruth(Protocol):
-    """The true complements, known for the simulator: `query` brings `item`, aligned codes."""
-
-    @property
-    def query(self) -> Codes:
-        """Codes of the items that bring others."""
-
-    @property
-    def item(self) -> Codes:
-        """Codes of the items that are brought."""
-
-
-@dataclass(frozen=True)
-class TruthScore:
-    """Precision and recall of a set of pairs."""
-
-    given: int
-    right: int
-    planted: int
-
-    @property
-    def precision(self) -> float:
-        """The share of the given pairs that are true; NaN without given pairs."""
-        return self.right / self.given if self.given else float("nan")
-
-    @property
-    def recall(self) -> float:
-        """The share of the true pairs that are given; NaN without true pairs."""
-        return self.right / self.planted if self.planted else float("nan")
-
-
-def score_against(truth: GroundTruth, query: Codes, item: Codes, *, directed: bool) -> TruthScore:
-    """Precision and recall of pairs; without direction a true pair is true both ways.
-
-    >>> from types import SimpleNamespace as Pairs
-    >>> truth = Pairs(query=np.array([0]), item=np.array([1]))
-    >>> score_against(truth, np.array([0, 1]), np.array([1, 0]), directed=True)
-    TruthScore(given=2, right=1, planted=1)
-    """
-    true_query, true_item = np.asarray(truth.query), np.asarray(truth.item)
-    if not directed:
-        true_query, true_item = np.append(true_query, true_item), np.append(true_item, true_query)
-    planted = np.unique(pair_codes(true_query, true_item))
-    given = np.unique(pair_codes(query, item))
-    return TruthScore(len(given), int(np.isin(given, planted).sum()), len(planted))
-
-
-def pair_codes(query: npt.NDArray[Any], item: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """A number for each ordered pair."""
-    codes: npt.NDArray[np.int64] = query.astype(np.int64) << 32 | item
-    return codes
