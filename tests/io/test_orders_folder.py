@@ -80,18 +80,6 @@ def test_imports_in_any_number_give_the_baskets_of_the_files(
     assert read_baskets(folder, **period).ids == inside.ids
 
 
-@pytest.mark.real
-def test_the_instacart_orders_are_the_same_from_a_folder(
-    instacart_folder, instacart: Baskets, tmp_path: Path
-) -> None:
-    import_orders(instacart_folder, tmp_path / "orders")
-    found = read_baskets(tmp_path / "orders")
-    assert (found.ids, found.user_ids) == (instacart.ids, instacart.user_ids)
-    assert np.array_equal(found.offsets, instacart.offsets)
-    ids, expected = found.catalog.ids, instacart.catalog.ids
-    assert ids.take(found.items) == expected.take(instacart.items)
-
-
 def test_a_basket_that_is_there_already_is_refused_by_name(tmp_path: Path) -> None:
     folder = tmp_path / "orders"
     import_orders(write(tmp_path / "a.csv", rows(0, 20)), folder, OPTIONS)

@@ -59,14 +59,13 @@ def test_it_names_every_option() -> None:
 
 
 def test_it_names_every_reason(tmp_path: Path) -> None:
-    (tmp_path / "x.txt").write_text("bag\n")
     (tmp_path / "o.csv").write_text(
         "order_id,sku,at,qty\n1,tea,2024-01-01,1\n1,tea,2024-01-01,1\n1,bag,2024-01-01,1\n,tea,2024-01-01,1\n"
         "2,tea,2023-01-01,1\n3,tea,,1\n1,jam,2024-01-01,0\n1,salt\n"
     )
     dropped = read_baskets(
         tmp_path / "o.csv", basket="order_id", item="sku", time="at", quantity="qty", since="2024-01-01",
-        exclude_items=tmp_path / "x.txt", max_bad_rows=1, rejects=tmp_path / "r.csv",
+        exclude_item="bag", max_bad_rows=1,
     ).dropped  # fmt: skip
     assert len(dropped) == 7
     for reason in dropped:

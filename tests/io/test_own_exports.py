@@ -54,12 +54,6 @@ def test_decimal_commas_and_thousands_are_recognised_by_column(
     assert "numbers of column 'Menge' are written as 1" in caplog.text
 
 
-def test_positions_may_have_decimal_commas(tmp_path: Path) -> None:
-    path = write(tmp_path / "o.csv", 'order_id,sku,position\n1,tea,"1,5"\n1,milk,"0,5"\n')
-    baskets = read_baskets(path)
-    assert [baskets.catalog.id(item) for item in baskets.items] == ["milk", "tea"]
-
-
 def test_one_value_in_no_known_form_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "o.csv", "Belegnummer;Artikelnummer;Menge\n1;a;1,00\n1;b;1,00 St\n")
     with pytest.raises(SourceError, match=r"line \d, column 'Menge': must be a number"):
@@ -181,7 +175,7 @@ def test_an_option_or_folder_like_a_login_is_not_repeated() -> None:
         with pytest.raises(SourceError, match="orders must not contain a password") as refused:
             import_orders("orders.csv", source)
         assert "secret" not in str(refused.value)
-        for option in ("catalog", "exclude_items", "rejects", "query"):
+        for option in ("catalog", "query"):
             for given in (source, Path(source)):
                 wanted = f"`{option}` must be a file on this machine, not an address"
                 with pytest.raises(ParameterError, match=wanted) as refused:

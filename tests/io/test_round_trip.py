@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from neatrec.data import Baskets
 from neatrec.errors import SourceError
 from neatrec.io import read_baskets
-from neatrec.io.reading_rules import MISSING
+from neatrec.io.rules import MISSING
 
 COLUMNS = {
     "basket": "order_id",

@@ -1,7 +1,5 @@
 """Rows left out, each with its reason; users, times and attributes of baskets."""
 
-import csv
-import logging
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -39,19 +37,11 @@ def write(path: Path, text: str) -> Path:
         ("1704067200000000000", NEW_YEAR),
         ("2024-01-01 02:00:00 +0200", NEW_YEAR),
         ("2024-01-01 02:00:00 +02:00", NEW_YEAR),
-        ("2024-01-01T02+02", NEW_YEAR),
-        ("2024-01-01T00", NEW_YEAR),
         ("2024-01-01t00:00z", NEW_YEAR),
         ("2024-01-01T00:00:00.5Z", NEW_YEAR + 500_000),
         ('"2024-01-01T00:00:00,5Z"', NEW_YEAR + 500_000),
         ("20240101T000000Z", NEW_YEAR),
-        ("20240101T0200+0200", NEW_YEAR),
-        ("20240101T00", NEW_YEAR),
         ("2024-01", NEW_YEAR),
-        ("2024-001", NEW_YEAR),
-        ("2024001T00:00", NEW_YEAR),
-        ("2024-W01-1", NEW_YEAR),
-        ("2024W011T00:00:00Z", NEW_YEAR),
         ("2024.01.01", NEW_YEAR),
         ("2024/01/01 00:00", NEW_YEAR),
         ("01.01.2024 00:00", NEW_YEAR),
@@ -117,16 +107,6 @@ def test_all_dates_together_tell_whether_the_day_comes_first(
     assert moments(tmp_path, dates) == read
 
 
-def test_the_last_date_of_the_last_file_may_tell(tmp_path: Path) -> None:
-    write(
-        tmp_path / "a.csv",
-        "order_id,sku,at\n" + "".join(f"{i},tea,03/08/2019\n" for i in range(3_000)),
-    )
-    write(tmp_path / "b.csv", "order_id,sku,at\nx,tea,13/08/2019\n")
-    times = read_baskets(tmp_path, **OPTIONS, time="at").times
-    assert str(np.datetime64(int(times.min()), "us")) == "2019-08-03T00:00:00.000000"
-
-
 @pytest.mark.parametrize(
     ("dates", "trouble"),
     [
@@ -160,61 +140,6 @@ def test_a_format_is_taken_at_its_word(tmp_path: Path) -> None:
     for wrong in ("%d.%m.", "31.1.2024", "%Q"):
         with pytest.raises(ParameterError, match="`time_format` must be the signs of a whole date"):
             moments(tmp_path, ["31.1.24"], time_format=wrong)
-
-
-@pytest.mark.parametrize(
-    ("head", "row"),
-    [
-        ("order_id,sku,Date,Time", "1,tea,2024-01-31,18:30"),
-        ("order_id,sku,order_date,order_time", "1,tea,1/31/2024,6:30 PM"),
-        ("Bestellnummer,Artikelnummer,Datum,Uhrzeit", "1,tea,31.01.2024,18:30:00"),
-        ("order_id,sku,date,time", "1,tea,2024-01-31 00:00:00,18:30"),
-    ],
-)
-def test_a_date_beside_a_time_of_day_is_combined(
-    tmp_path: Path, head: str, row: str, caplog
-) -> None:
-    with caplog.at_level(logging.INFO, "neatrec"):
-        times = read_baskets(write(tmp_path / "o.csv", f"{head}\n{row}\n")).times
-    assert str(np.datetime64(int(times[0]), "us")) == "2024-01-31T18:30:00.000000"
-    assert " together" in caplog.text
-
-
-def test_a_time_of_day_alone_is_asked_about(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = write(tmp_path / "o.csv", "order_id,sku,Time,d\n1,tea,18:30,2024-01-31\n")
-    with pytest.raises(SourceError, match=r"holds times of day without a date.*--time-of-day Time"):
-        read_baskets(path, **OPTIONS, time="Time")
-    assert read_baskets(path).times is None
-    assert "column 'Time' holds times of day without a date: not read" in caplog.text
-    times = read_baskets(path, **OPTIONS, time="d", time_of_day="Time").times
-    assert str(np.datetime64(int(times[0]), "us")) == "2024-01-31T18:30:00.000000"
-
-
-@pytest.mark.parametrize("option", [{"time_of_day": "Time"}, {"time_format": "%d.%m.%Y"}])
-def test_how_times_are_written_needs_a_column_of_times(
-    tmp_path: Path, option: dict[str, str]
-) -> None:
-    path = write(tmp_path / "o.csv", "order_id,sku,Time\n1,tea,18:30\n")
-    option = {**option, "time": "none"}
-    with pytest.raises(
-        ParameterError, match=f"`{next(iter(option))}` must be given with a column of times.*--time"
-    ):
-        read_baskets(path, **OPTIONS, **option)
-
-
-def test_typed_dates_and_times_of_day_are_combined(tmp_path: Path) -> None:
-    table = pa.table(
-        {
-            "order_id": ["1"],
-            "sku": ["tea"],
-            "date": pa.array([NEW_YEAR // DAY], pa.date32()),
-            "time": pa.array([3_600 * 10**6], pa.time64("us")),
-        }
-    )
-    times = read_baskets(table).times
-    assert times.tolist() == [NEW_YEAR + 3_600 * 10**6]
 
 
 @pytest.mark.parametrize(
@@ -272,24 +197,14 @@ def test_since_is_within_and_until_is_not_and_baskets_stay_whole(tmp_path: Path)
     assert baskets.dropped == {"no time": 1, "outside since and until": 2}
 
 
-def test_baskets_that_last_for_days_raise_a_question(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = write(tmp_path / "o.csv", "order_id,sku,at\n1,tea,2024-01-01\n1,milk,2024-03-01\n")
-    read_baskets(path, **OPTIONS, time="at")
-    assert "1 basket stretches over more than two days: are basket ids used again?" in caplog.text
-
-
 def test_every_reason_is_counted_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = write(
         tmp_path / "o.csv",
         "order_id,sku,qty,pos\n1,tea,1,1\n1,milk,1,2\n1,tea,1,3\n1,bag,1,4\n,tea,1,1\n1,,1,1\n1,jam,0,5\n1,salt,-2,6\n"
         "1,oil,1,x\n1,rice\n2,tea,,1\n",
     )
-    write(tmp_path / "x.txt", "bag\nunheard of\n")
     baskets = read_baskets(
-        path, **OPTIONS, quantity="qty", position="pos", exclude_items=tmp_path / "x.txt", max_bad_rows=2,
-        rejects=tmp_path / "r.csv",
+        path, **OPTIONS, quantity="qty", position="pos", exclude_item=("bag", "unheard of"), max_bad_rows=2,
     )  # fmt: skip
     assert baskets.dropped == {
         "bad rows": 2, "no basket or item id": 2, "returns": 2, "excluded items": 1, "repeated lines": 1,
@@ -297,77 +212,11 @@ def test_every_reason_is_counted_once(tmp_path: Path, caplog: pytest.LogCaptureF
     assert "1 id is to exclude and no item of the source: unheard of" in caplog.text
     assert baskets.catalog.ids.to_pylist() == ["milk", "tea"]
     assert baskets.sizes.tolist() == [2, 1]
-    assert list(csv.reader((tmp_path / "r.csv").open())) == [
-        ["file", "line", "column", "reason", "text"],
-        [str(path), "11", "", "the line has fewer fields than the header", "1,rice"],
-        [str(path), "10", "pos", "must be a number, got 'x'", "1,oil,1,x"],
-    ]
-
-
-def test_single_items_are_excluded_beside_those_of_a_file(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = write(tmp_path / "o.csv", "order_id,sku\n1,tea\n1,bag\n1,NONE\n1,milk\n")
-    write(tmp_path / "x.txt", "bag\n")
-    baskets = read_baskets(path, exclude_items=tmp_path / "x.txt", exclude_item=("NONE", "nought"))
-    assert baskets.catalog.ids.to_pylist() == ["milk", "tea"]
-    assert baskets.dropped == {"excluded items": 2}
-    assert "1 id is to exclude and no item of the source: nought" in caplog.text
-
-
-def test_rejects_go_beside_by_default_and_only_when_there_are_some(
-    tmp_path: Path, monkeypatch, caplog
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    path = write(tmp_path / "orders.2024.csv", "order_id,sku\n1,tea\n1\n")
-    read_baskets(path, **OPTIONS, max_bad_rows=1)
-    assert (tmp_path / "orders.rejects.csv").exists()
-    assert "1 row could not be read; they are listed in orders.rejects.csv" in caplog.text
-    write(tmp_path / "clean.csv", "order_id,sku\n1,tea\n")
-    read_baskets(tmp_path / "clean.csv", **OPTIONS, max_bad_rows=1)
-    assert not (tmp_path / "clean.rejects.csv").exists()
-    with pytest.raises(SourceError, match="cannot write the rejected rows to"):
-        read_baskets(
-            path, **OPTIONS, max_bad_rows=1, rejects=tmp_path / "no" / "such" / "folder.csv"
-        )
-
-
-@pytest.mark.parametrize("rejects", ["o.csv", "link.csv", "c.csv", "x.txt", "folder"])
-def test_rejects_are_not_written_over_what_is_read(tmp_path: Path, rejects: str) -> None:
-    path = write(tmp_path / "o.csv", "order_id,sku\n1,tea\n1\n")
-    (tmp_path / "link.csv").symlink_to(path)
-    (tmp_path / "folder").mkdir()
-    write(tmp_path / "c.csv", "sku,name\ntea,Tea\n")
-    write(tmp_path / "x.txt", "bag\n")
-    before = {file: file.read_bytes() for file in tmp_path.iterdir() if file.is_file()}
-    files = {"catalog": tmp_path / "c.csv", "exclude_items": tmp_path / "x.txt"}
-    with pytest.raises(
-        SourceError, match=r"would be written over .*, which is read|it is not a file"
-    ) as caught:
-        read_baskets(path, **OPTIONS, **files, max_bad_rows=1, rejects=tmp_path / rejects)
-    assert caught.value.exit_code == 2
-    assert {file: file.read_bytes() for file in tmp_path.iterdir() if file.is_file()} == before
-
-
-def test_a_source_called_like_its_own_rejects_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    path = write(tmp_path / "o.rejects.csv", "order_id,sku\n1,tea\n1\n")
-    with pytest.raises(SourceError, match=r"written over .*o\.rejects\.csv, which is read"):
-        read_baskets(path, **OPTIONS, max_bad_rows=1)
-    assert path.read_text() == "order_id,sku\n1,tea\n1\n"
-
-
-@pytest.mark.parametrize("source", [".", "*.csv"])
-def test_rejects_of_the_last_reading_are_passed_over(
-    tmp_path: Path, monkeypatch, source: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path / "o.csv", "order_id,sku\n1,tea\n1\n")
-    for _ in range(2):
-        assert read_baskets(source, **OPTIONS, max_bad_rows=5).dropped == {"bad rows": 1}
-        assert sorted(file.name for file in tmp_path.iterdir()) == ["o.csv", "source.rejects.csv"]
+    listed = (
+        "2 rows could not be read: {0}, line 10, column 'pos': must be a number, got 'x'; "
+        "{0}, line 11: the line has fewer fields than the header"
+    )
+    assert listed.format(path) in caplog.text
 
 
 def test_a_basket_without_a_user_is_a_customer_of_its_own(tmp_path: Path) -> None:
@@ -394,34 +243,13 @@ def test_attributes_belong_to_the_whole_basket(tmp_path: Path) -> None:
         read_baskets(path, **OPTIONS, attributes="store")
 
 
-def test_positions_that_hardly_differ_raise_a_question(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = write(
-        tmp_path / "o.csv", "order_id,sku,pos\n1,tea,1\n1,milk,1\n2,tea,1\n2,milk,2\n3,tea,1\n"
-    )
-    assert read_baskets(path, **OPTIONS, position="pos").ordered
-    assert "1 basket has one position for all their lines: is 'pos' the cart order?" in caplog.text
-
-
 def test_a_share_of_bad_rows_is_of_all_files_together(tmp_path: Path) -> None:
     write(tmp_path / "a.csv", "order_id,sku\n" + "1\n")
     write(tmp_path / "b.csv", "order_id,sku\n" + "".join(f"{i},tea\n" for i in range(99)))
     source = str(tmp_path / "*.csv")
-    assert read_baskets(source, **OPTIONS, max_bad_rows="1%", rejects=tmp_path / "r").dropped == {
-        "bad rows": 1
-    }
+    assert read_baskets(source, **OPTIONS, max_bad_rows="1%").dropped == {"bad rows": 1}
     with pytest.raises(SourceError, match=r"a\.csv, line 2: the line has fewer fields"):
         read_baskets(source, **OPTIONS, max_bad_rows="0.9%")
-
-
-def test_logs_say_what_was_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    write(tmp_path / "a.csv", "")
-    write(tmp_path / "b.csv", "order_id,sku,who\n1,tea,\n")
-    with caplog.at_level(logging.INFO, "neatrec"):
-        read_baskets(tmp_path, **OPTIONS, user="who")
-    assert "1 file is empty and passed over" in caplog.text
-    assert "1 basket without a user: each counts as a customer of its own" in caplog.text
 
 
 def test_no_place_for_temporary_files_is_said(

@@ -69,14 +69,11 @@ def _suspects(check: CheckResult) -> Iterator[str]:
     if len(pairs) > SHOWN:
         yield f"and {len(pairs) - SHOWN:,} more suspects (--json lists them all)"
     if frequent or pairs:
-        yield (
-            "Bags, fees and gifts among these are left out with --exclude-item ID or "
-            "--exclude-items FILE."
-        )
+        yield "Bags, fees and gifts among these are left out with --exclude-item ID."
 
 
 def _named(name: str, item: str | int) -> str:
-    """The name, with the id for --exclude-items if it differs."""
+    """The name, with the id for --exclude-item if it differs."""
     shown = printable(name, 60)
     return shown if name == str(item) else f"{shown} ({printable(item, 60)})"
 

@@ -1,4 +1,4 @@
-"""Baskets out of the table of lines: filtered, folded, sorted.
+"""Baskets out of loaded rows: filtered, folded, sorted.
 
 The order of rows and files does not matter.
 """
@@ -6,9 +6,8 @@ The order of rows and files does not matter.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,12 +21,10 @@ from neatrec.errors import SourceError, bad_file
 from neatrec.io.column_names import ATTRIBUTE, guess
 from neatrec.io.columns import Columns
 from neatrec.io.database import Database
-from neatrec.io.files import text_of
-from neatrec.io.items import ItemTable, build_catalog
+from neatrec.io.items import build_catalog, describe_by_catalogue, describe_by_lines, name_items
 from neatrec.io.options import SourceOptions
-from neatrec.io.reading_rules import NO_ID, RETURN, VOID
-from neatrec.io.staging import Reading
-from neatrec.io.tables import InputTable
+from neatrec.io.rows import LoadedRows, require_readable
+from neatrec.io.rules import KEPT, NO_ID, RETURN, VOID
 from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
@@ -43,142 +40,125 @@ class Lines:
     """The lines of a source that are kept, in the tables `kept` and `basket` of its database."""
 
     database: Database
-    source: str
+    loaded: LoadedRows
     catalog: Catalog
     columns: Columns
-    names: tuple[str, ...]
-    """All columns of the first table."""
-    integers: frozenset[str]
-    """Those of basket and item whose ids came as integers."""
     dropped: Mapping[str, int]
     """Reason -> rows."""
-    count: int
-    """Lines, before repeated lines of a basket become one."""
 
     def baskets(self) -> Baskets:
         """The baskets in memory, sorted by id, their lines by position, then item."""
-        rows = self.database.execute(
+        rows = self.database.arrow(
             "SELECT basket.code AS basket, kept.code AS item FROM kept JOIN basket USING (basket) "
             "GROUP BY ALL ORDER BY basket.code, min(position), kept.code"
-        ).fetchnumpy()
-        baskets = self.database.count("basket")
-        repeated = self.count - len(rows["item"])
+        )
         columns = _basket_columns(self.database, self.columns)
-        are_integers = "basket" in self.integers and as_integers(columns["ids"]) is not None
+        repeated = _lines(self.database) - len(rows)
         return Baskets(
             catalog=self.catalog,
-            items=np.asarray(rows["item"], dtype=np.int32),
-            offsets=np.searchsorted(np.asarray(rows["basket"]), np.arange(baskets + 1)),
+            items=rows["item"].to_numpy(),
+            offsets=np.searchsorted(rows["basket"].to_numpy(), np.arange(len(columns["ids"]) + 1)),
             ordered=self.columns.position is not None,
             dropped={**self.dropped, **({"repeated lines": repeated} if repeated else {})},
-            source=self.source,
-            integer_ids=are_integers,
+            source=self.database.source,
+            integer_ids=_are_integers(self.loaded, self.columns.basket, columns["ids"]),
             **columns,
         )
 
     def require_pairs(self, baskets: Baskets) -> None:
         """An error where no basket holds two items: its column is not that of the basket."""
-        if len(baskets.sizes) and baskets.sizes.max() > 1:
+        if baskets.sizes.max() > 1:
             return
         column = self.columns.basket
-        others = [name for name in self.names if name != column]
-        likely = guess("basket", others)
+        likely = guess("basket", [name for name in self.loaded.tables[0].columns if name != column])
         hint = "Name the column of the order with --basket."
         if likely:
             hint = f"Likely meant: --basket {printable(likely)}."
         each = f"gives each of {plural(len(baskets), 'basket')} one item"
         trouble = f"{each}, so nothing was bought together"
-        raise bad_file(self.source, trouble, column=column, hint=hint)
+        raise bad_file(self.database.source, trouble, column=column, hint=hint)
 
 
 def assemble(
-    reading: Reading,
-    columns: Columns,
-    tables: Sequence[InputTable],
-    items: ItemTable,
+    database: Database,
+    options: SourceOptions,
+    loaded: LoadedRows,
+    catalogue: LoadedRows | None,
     *,
-    bad_rows: int = 0,
-    has_details: bool = False,
+    details: Columns | None = None,
+    nested: bool = True,
 ) -> Lines:
-    """The lines of the table `line` that make baskets, filtered and checked.
+    """The lines that make baskets, filtered and checked, and the catalogue of their items.
 
-    With `has_details` users and attributes are read from the table `detail` (basket, customer, a0,
-    ...), otherwise from the lines.
+    `details` are the columns of users and attributes in the table `detail`; without them they are
+    read from the lines. With `nested` a category name below two parents is two categories.
     """
-    database, options = reading.database, reading.options
-    excluded = read_excluded(options.exclude_items) | set(options.exclude_item)
-    catalog, code_of = build_catalog(bought_items(database), items, excluded)
-    integers = _integers(tables, columns)
-    if "item" in integers and as_integers(catalog.ids) is not None:
-        catalog = replace(catalog, integer_ids=True)
-    dropped = {"bad rows": bad_rows, **_count_left_out(database)}
-    kept = database.count("line WHERE status = 0")
-    _number_items(database, code_of)
+    columns = loaded.columns
+    if columns.item_else:
+        name_items(database, columns)
+    loaded.clean(database, options, "line")
+    dropped = {"bad rows": require_readable(database, loaded, "line", options)}
+    if columns.void:
+        voided = "SELECT basket FROM line WHERE void AND basket IS NOT NULL"
+        database.execute(f"UPDATE line SET status = {VOID} WHERE basket IN ({voided})")
+    statuses = dict(database.rows("SELECT status, count(*) FROM line GROUP BY status"))
+    reasons = {NO_ID: "no basket or item id", VOID: "cancelled or refunded", RETURN: "returns"}
+    dropped |= {reason: statuses.get(status, 0) for status, reason in reasons.items()}
+    catalog = _catalog(database, options, loaded, catalogue, nested=nested)
     database.execute(
         "CREATE VIEW kept AS SELECT line.*, item_code.code FROM line JOIN item_code USING (item) "
-        "WHERE status = 0"
+        f"WHERE status = {KEPT}"
     )
-    _gather_baskets(database, columns, has_details)
-    dropped["excluded items"] = kept - _lines(database)
+    columns = details or columns
+    _gather_baskets(database, columns, has_details=details is not None)
+    dropped["excluded items"] = statuses.get(KEPT, 0) - _lines(database)
     _keep_period(database, options, columns, dropped)
     columns = _without_mixed_store(database, columns, options)
     _refuse_shared_baskets(database, columns)
     _refuse_flat_positions(database, columns)
     dropped = {reason: count for reason, count in dropped.items() if count}
-    lines = _lines(database)
-    if not lines:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
-        left_out = f" (left out: {reasons})" if reasons else ""
+    if not _lines(database):
+        listed = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
+        left_out = f" (left out: {listed})" if listed else ""
         message = f"no basket lines are left of {printable(database.source)}{left_out}"
         hint = "Check the columns and the period."
         raise SourceError(message, file=database.source, hint=hint)
-    names = tables[0].columns
-    return Lines(database, database.source, catalog, columns, names, integers, dropped, lines)
+    return Lines(database, loaded, catalog, columns, dropped)
 
 
-def _integers(tables: Sequence[InputTable], columns: Columns) -> frozenset[str]:
-    """Those of basket and item whose column holds integers in every table."""
-    named = {"basket": columns.basket, "item": columns.item}
-    return frozenset(
-        role
-        for role, name in named.items()
-        if all(table.column(name).kind == "integer" for table in tables)
-    )
+def _catalog(
+    database: Database,
+    options: SourceOptions,
+    loaded: LoadedRows,
+    catalogue: LoadedRows | None,
+    *,
+    nested: bool,
+) -> Catalog:
+    """The catalogue by the lines and a table of items."""
+    describe_by_lines(database)
+    described = [loaded.columns]
+    if catalogue is not None:
+        catalogue.clean(database, options, "catalogue_line")
+        describe_by_catalogue(database, catalogue)
+        described = [catalogue.columns, loaded.columns]
+    levels = next((each.category for each in described if each.category), ())
+    has_names = any(each.name for each in described)
+    catalog = build_catalog(database, options, levels, has_names=has_names, nested=nested)
+    are_integers = _are_integers(loaded, loaded.columns.item, catalog.ids)
+    return replace(catalog, integer_ids=are_integers)
 
 
-def bought_items(database: Database) -> dict[str, int]:
-    """Item id -> lines that are kept."""
-    return dict(database.rows("SELECT item, count(*) FROM line WHERE status = 0 GROUP BY item"))
-
-
-def read_excluded(path: Path | None) -> frozenset[str]:
-    """Ids in a text file, one per line."""
-    if path is None:
-        return frozenset()
-    lines = text_of(path, hint="Write one item id per line, in UTF-8.").splitlines()
-    return frozenset(line.strip() for line in lines if line.strip())
-
-
-def _count_left_out(database: Database) -> dict[str, int]:
-    """The rows left out so far, reason -> number."""
-    rows = dict(database.rows("SELECT status, count(*) FROM line GROUP BY status"))
-    reasons = {NO_ID: "no basket or item id", VOID: "cancelled or refunded", RETURN: "returns"}
-    return {reason: rows.get(status, 0) for status, reason in reasons.items()}
+def _are_integers(loaded: LoadedRows, column: str, ids: pa.LargeStringArray) -> bool:
+    """Whether a column of ids holds integers in every table."""
+    kinds = {table.column(column).kind for table in loaded.tables}
+    return kinds == {"integer"} and as_integers(ids) is not None
 
 
 def _lines(database: Database) -> int:
     return int(database.rows("SELECT coalesce(sum(lines), 0) FROM basket")[0][0])
 
 
-def _number_items(database: Database, code_of: Mapping[str, int]) -> None:
-    numbers = np.fromiter(code_of.values(), dtype=np.int32, count=len(code_of))
-    codes = pa.table({"item": string_array(code_of), "code": pa.array(numbers)})
-    database.connection.register("codes", codes)
-    database.execute("CREATE TABLE item_code AS SELECT * FROM codes")
-    database.connection.unregister("codes")
-
-
-def _gather_baskets(database: Database, columns: Columns, has_details: bool) -> None:
+def _gather_baskets(database: Database, columns: Columns, *, has_details: bool) -> None:
     """The table `basket`: id, lines, customer, time and attributes.
 
     Of customer and attributes the smallest and the largest value, to find mixed ones.
@@ -188,14 +168,12 @@ def _gather_baskets(database: Database, columns: Columns, has_details: bool) -> 
         "basket, 0 AS code, count(*) AS lines, min(moment) AS moment, max(moment) AS last_moment, "
         "min(position) = max(position) AS flat"
     )
+    both = ", ".join(f"min({value}) AS {value}, max({value}) AS other_{value}" for value in values)
+    select = f"SELECT {always}, {both} FROM kept GROUP BY basket"
     if has_details:
-        both = ", ".join(f"{v}, {v} AS other_{v}" for v in values)
-        gathered = f"SELECT {always} FROM kept GROUP BY basket"
-        joined = f"({gathered}) gathered LEFT JOIN detail USING (basket)"
-        select = f"SELECT gathered.*, {both} FROM {joined}"
-    else:
-        both = ", ".join(f"min({v}) AS {v}, max({v}) AS other_{v}" for v in values)
-        select = f"SELECT {always}, {both} FROM kept GROUP BY basket"
+        both = ", ".join(f"{value}, {value} AS other_{value}" for value in values)
+        gathered = f"(SELECT {always} FROM kept GROUP BY basket) AS gathered"
+        select = f"SELECT gathered.*, {both} FROM {gathered} LEFT JOIN detail USING (basket)"
     database.execute(f"CREATE TABLE basket AS {select}")
 
 
@@ -203,16 +181,16 @@ def _keep_period(
     database: Database, options: SourceOptions, columns: Columns, dropped: dict[str, int]
 ) -> None:
     """Leave out baskets outside the period, and number the others by id."""
-    before = _lines(database)
     if columns.time:
-        database.execute("DELETE FROM basket WHERE moment IS NULL")
-        dropped["no time"] = before - _lines(database)
         before = _lines(database)
+        database.execute("DELETE FROM basket WHERE moment IS NULL")
+        timed = _lines(database)
         if options.first_moment is not None:
             database.execute("DELETE FROM basket WHERE moment < ?", [options.first_moment])
         if options.end_moment is not None:
             database.execute("DELETE FROM basket WHERE moment >= ?", [options.end_moment])
-        dropped["outside since and until"] = before - _lines(database)
+        dropped["no time"] = before - timed
+        dropped["outside since and until"] = timed - _lines(database)
         if long := database.count(f"basket WHERE last_moment - moment > {LONG_BASKET}"):
             baskets = plural(long, "basket stretches", "baskets stretch")
             log.warning("%s over more than two days: are basket ids used again?", baskets)
@@ -273,7 +251,7 @@ def _refuse_flat_positions(database: Database, columns: Columns) -> None:
 
 def _basket_columns(database: Database, columns: Columns) -> dict[str, Any]:
     """Ids, times, users and attributes of all baskets, in their order."""
-    table = database.execute("SELECT * FROM basket ORDER BY code", as_arrow=True)
+    table = database.arrow("SELECT * FROM basket ORDER BY code")
     ids = string_array(table["basket"])
     found: dict[str, Any] = {"ids": ids}
     if columns.time:

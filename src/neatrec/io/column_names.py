@@ -20,9 +20,10 @@ ENGLISH = {
     "user": "user_id customer_id household_id member_id client_id shopper_id customer_no buyer_id"
     " user customer household household_key customer_number",
     "position": "add_to_cart_order cart_position cart_order position_in_cart position",
-    "time": "time timestamp order_time order_date ordered_at created_at purchased_at invoice_date"
-    " transaction_timestamp transaction_date transaction_time purchase_date datetime date"
-    " date_created",
+    # dates first: beside a date, `time` is the time of day alone
+    "time": "timestamp datetime order_date date ordered_at created_at purchased_at invoice_date"
+    " transaction_timestamp transaction_date purchase_date date_created time order_time"
+    " transaction_time",
     "name": "product_name item_name name description title product_title item_description",
     "quantity": "quantity qty units item_quantity quantity_ordered units_sold product_qty"
     " qty_ordered",
@@ -53,23 +54,6 @@ USUAL_CATEGORIES = tuple(
         "aisle sub_category product_subcategory category_2 unterkategorie",
     )
 )
-# a time of day beside a date: `time` alone holds neither of them
-TIMES_OF_DAY = ("time", "order_time", "transaction_time", "time_of_day", "uhrzeit", "zeit")
-DATES = (
-    *("date", "order_date", "transaction_date", "invoice_date", "purchase_date", "day", "datum"),
-    *("bestelldatum", "auftragsdatum", "belegdatum", "rechnungsdatum", "kaufdatum"),
-)
-# words in the name of a column without a role: the role that it may play
-MAY_HELP = {
-    "category": ("categ", "kategor", "shelf", "aisle", "depart", "section", "warengruppe", "class"),
-    "position": ("added", "cart", "position", "sequence"),
-    "user": ("customer", "client", "user", "member", "email", "household", "kunde", "loyalty"),
-    "time": ("date", "time", "datum", "created", "day"),
-    "name": ("name", "title", "descri", "bezeichnung"),
-    "group": ("parent", "variant", "style"),
-    "quantity": ("quant", "qty", "units", "menge"),
-    "strata": ("store", "shop", "branch", "channel", "filial", "outlet"),
-}
 CATEGORY, ATTRIBUTE = "category:", "attribute:"
 """How `neatrec import` begins the names of columns with a category level or an attribute."""
 
@@ -178,11 +162,6 @@ def guess_category(columns: Sequence[str]) -> tuple[str, ...]:
     imported = tuple(column for column in columns if column.startswith(CATEGORY))
     found = (column_called(usual, columns) for usual in USUAL_CATEGORIES)
     return imported or tuple(column for column in found if column is not None)
-
-
-def is_german(column: str) -> bool:
-    """Whether a column for the basket has a German name."""
-    return plain_name(column) in map(plain_name, GERMAN["basket"].split())
 
 
 def nearest(wanted: str, role: str, columns: Sequence[str]) -> str | None:

