@@ -26,7 +26,7 @@ class ArraySpec(NamedTuple):
 
 
 def matrix_specs(name: str, values: str = "_count", kind: str = "i") -> dict[str, ArraySpec]:
-    """Of the three arrays of a sparse matrix (items, items); `values`: the end of the name of its values."""
+    """Specs of the arrays of a sparse matrix (items, items); `values`: how their names end."""
     stored = f"{name} values"
     return {
         f"{name}_start": ArraySpec("i", ("items + 1",), 0),
@@ -38,7 +38,8 @@ def matrix_specs(name: str, values: str = "_count", kind: str = "i") -> dict[str
 def check_arrays(arrays: Arrays, specs: Mapping[str, ArraySpec], items: int) -> None:
     """Refuse arrays that are not as declared, by a `ValueError`: compiled loops follow them.
 
-    >>> check_arrays({"vectors": np.zeros((3, 2))}, {"vectors": ArraySpec("f", ("items", "dim"))}, 4)
+    >>> spec = ArraySpec("f", ("items", "dim"))
+    >>> check_arrays({"vectors": np.zeros((3, 2))}, {"vectors": spec}, 4)
     Traceback (most recent call last):
     ValueError: `vectors` must have the shape (items, dim), got (3, 2)
     """

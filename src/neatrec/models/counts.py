@@ -1,4 +1,4 @@
-"""`PairCounts`, a sparse matrix of pair counts, and `CountModel`, whose score is a function of them."""
+"""`PairCounts`, a sparse matrix of pair counts, and `CountModel`, which scores by them."""
 
 from __future__ import annotations
 
@@ -53,11 +53,13 @@ class StrataParameters(CountParameters):
 
     strata: str | None = parameter(
         None,
-        "Columns (basket_size,month,store) whose share of a count is taken off; `train` sets what there is.",
+        "Columns (basket_size,month,store) whose share of a count is taken off; by default those "
+        "that there are.",
     )
 
     @property
     def strata_names(self) -> tuple[str, ...]:
+        """The names of the strata."""
         return tuple(self.strata.split(",")) if self.strata else ()
 
 
@@ -146,7 +148,7 @@ def frequent_pairs(matrix: sparse.csr_matrix, min_count: int) -> tuple[Codes, Co
 def matrix_arrays(
     name: str, matrix: sparse.csr_matrix, values: str = "_count"
 ) -> dict[str, npt.NDArray[Any]]:
-    """The three arrays of a bundle that `restored_matrix` reads; `values`: how the name of the numbers ends."""
+    """The three arrays that `restored_matrix` reads; `values`: how the name of the numbers ends."""
     start, item = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False)
     return {f"{name}_start": start, f"{name}_item": item, f"{name}{values}": matrix.data}
 
@@ -204,6 +206,7 @@ class CountModel(Model):
 
     @classmethod
     def array_specs(cls) -> Mapping[str, ArraySpec]:
+        """The arrays of a bundle."""
         return {**matrix_specs("pair"), "pair_total": ArraySpec("i", low=0)}
 
     def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:

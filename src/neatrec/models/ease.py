@@ -1,8 +1,8 @@
-"""`ease`: a closed-form linear model of whole carts (Embarrassingly Shallow Autoencoders, Steck 2019).
+"""`ease`: a closed-form linear model of carts (Embarrassingly Shallow Autoencoders, Steck 2019).
 
-B = I - P diag(1 / diag P) with P = (X'X + regularization I)^-1, where X holds the baskets as rows of zeros and ones:
-the weights with which the items of a cart predict another item, each knowing of the others. An item's score for a cart
-is the sum of the weights of the cart's items.
+B = I - P diag(1 / diag P) with P = (X'X + regularization I)^-1, where X holds the baskets as rows
+of zeros and ones: the weights with which the items of a cart predict another item, each knowing of
+the others. An item's score for a cart is the sum of the weights of the cart's items.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class EaseParameters(ModelParameters):
+    """Parameters of `ease`."""
+
     regularization: float = parameter(500.0, "Added to the diagonal of X'X, in baskets.", above=0.0)
     min_count: int = parameter(
         5, "Items bought fewer times are left out: memory grows with the square of the rest.", low=1
@@ -128,10 +130,11 @@ class Ease(Model):
         # the largest n with n * (n * copies + 4 * BLOCK) * itemsize <= free
         half = 2 * BLOCK / copies
         fits = max(int(np.sqrt(half**2 + free / (copies * dtype.itemsize)) - half), 1)
+        least = int(bought[min(fits, len(bought) - 1)]) + 1
         raise ResourceError(
-            f"model 'ease' over {items:,} items needs {show_size(needed)} of memory, the {device} has "
-            f"{show_size(free)} free",
-            hint=f"Raise min_count: {int(bought[min(fits, len(bought) - 1)]) + 1} leaves items that fit.",
+            f"model 'ease' over {items:,} items needs {show_size(needed)} of memory, the {device} "
+            f"has {show_size(free)} free",
+            hint=f"Raise min_count: {least} leaves items that fit.",
         )
 
     def _set_weights(self, weights: sparse.csr_matrix) -> None:
@@ -153,6 +156,7 @@ class Ease(Model):
 
     @classmethod
     def array_specs(cls) -> Mapping[str, ArraySpec]:
+        """The arrays of a bundle."""
         return matrix_specs("weight", "", kind="f")
 
     def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -196,7 +200,10 @@ def _inverse_on_gpu(gram: sparse.csr_matrix, dtype: np.dtype[Any]) -> Any:
 def _strongest(
     inverse: Any, most: int, xp: Any = np
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """The strongest weights of each row and their columns, shape (items, at most `most`); the inverse is used up."""
+    """The strongest weights of each row and their columns, shape (items, at most `most`).
+
+    The inverse is overwritten.
+    """
     size = len(inverse)
     most = min(most, max(size - 1, 0))
     values, places = (

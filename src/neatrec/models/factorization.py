@@ -1,6 +1,8 @@
-"""`cf` and `bprmf`: matrix factorization by the `implicit` library; items are compared by the cosine of their factors.
+"""`cf` and `bprmf`: matrix factorization by the `implicit` library.
 
-Rows are users where users are known, baskets otherwise; columns are items; values count the purchases.
+Items are compared by the cosine of their factors.
+
+Rows are users where known, baskets otherwise; columns are items; values count the purchases.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ class Factorization(CosineModel):
         matrix, user_ids = purchases(baskets)
         threads = run.thread_count
         try:
-            # the library has its own threads: BLAS threads below them would compete for the same cores
+            # the library has its own threads: those of BLAS would compete for the same cores
             with one_blas_thread():
                 kind, settings = self._solver(implicit)
                 settings |= {"factors": self.parameters.dim, "iterations": self.parameters.epochs}
@@ -68,6 +70,8 @@ class Factorization(CosineModel):
 
 @dataclass(frozen=True)
 class CFParameters(ModelParameters):
+    """Parameters of `cf`."""
+
     dim: int = parameter(100, "Numbers in a vector.", low=1)
     epochs: int = parameter(30, "Rounds of alternating least squares.", low=1)
     regularization: float | None = parameter(
@@ -104,6 +108,8 @@ class CF(Factorization):
 
 @dataclass(frozen=True)
 class BPRMFParameters(ModelParameters):
+    """Parameters of `bprmf`."""
+
     dim: int = parameter(100, "Numbers in a vector; the item's bias is one more.", low=1)
     epochs: int = parameter(100, "Passes over the purchases.", low=1)
     learning_rate: float = parameter(0.05, "Step of the gradient descent.", above=0.0)
@@ -132,7 +138,10 @@ class BPRMF(Factorization):
 
 
 def purchases(baskets: Baskets) -> tuple[sparse.csr_matrix, pa.LargeStringArray | None]:
-    """How often each user bought each item, shape (users, items), and their ids; by basket where users are unknown."""
+    """Purchases of each item by each user, shape (users, items), and the users' ids.
+
+    Where users are unknown, each basket is a user.
+    """
     row, names = np.arange(len(baskets)), None
     if baskets.users is not None and baskets.user_ids is not None:
         present, row = np.unique(baskets.users, return_inverse=True)
@@ -157,7 +166,7 @@ def _import_implicit() -> Any:
 
 
 def _seed(run: Run) -> int:
-    """The seed itself, so that the library called directly gives the same; of a generator, its next number."""
+    """The seed itself, as the library takes it; of a generator, its next number."""
     return (
         int(as_generator(run.rng).integers(2**31))
         if isinstance(run.rng, np.random.Generator)

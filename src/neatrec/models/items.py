@@ -73,7 +73,7 @@ def _codes_with_name(catalog: Catalog, name: str) -> npt.NDArray[np.int64]:
 
 
 def suggest_items(catalog: Catalog, text: str, count: int = 3) -> list[int]:
-    """Codes of the items whose name (or id, without names) is most similar to `text`, the best first."""
+    """Codes of the items whose name (or id, without names) is most like `text`, best first."""
     labels = catalog.ids if catalog.names is None else pc.coalesce(catalog.names, catalog.ids)
     return NameSearch(labels.to_pylist(), np.zeros(len(catalog), dtype=np.int64)).find(text, count)
 
@@ -81,7 +81,7 @@ def suggest_items(catalog: Catalog, text: str, count: int = 3) -> list[int]:
 def same_category_as(
     catalog: Catalog, codes: npt.NDArray[np.int32], level: str | None = None
 ) -> npt.NDArray[np.bool_]:
-    """Which items share a category with one of `codes`, shape (items,). Unknown categories are shared with none."""
+    """Mask of the items that share a known category with one of `codes`, shape (items,)."""
     category = catalog.category_of(level)
     return of_categories(category, category[codes])
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from neatrec.memory import available_processors
 
 MIN_PAIRS_PER_THREAD = 10_000
-"""Pairs of items for which a thread is worth starting, where the work is a product of their vectors."""
+"""Pairs of items for which a thread is worth starting, if the work is a product of vectors."""
 
 _max_threads: ContextVar[int | None] = ContextVar("max threads", default=None)
 
@@ -27,7 +27,10 @@ def thread_limit(threads: int | None) -> Iterator[None]:
 
 
 def parallel_slices(rows: int, work: Callable[[slice], None], *, min_rows: int = 1) -> None:
-    """Call `work`, which must release the GIL, with slices that cover range(rows), each of at least `min_rows` rows."""
+    """Call `work` with slices that cover range(rows), each of at least `min_rows` rows.
+
+    It must release the GIL.
+    """
     parts = max(1, min(_max_threads.get() or available_processors(), rows // max(min_rows, 1)))
     ends = [rows * number // parts for number in range(parts + 1)]
     slices = [slice(start, stop) for start, stop in pairwise(ends)]

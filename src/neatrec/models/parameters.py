@@ -26,7 +26,10 @@ def parameter(
     above: float | None = None,
     choices: Iterable[str] | None = None,
 ) -> Any:
-    """A dataclass field with a default, a description and bounds (`low`, `high`: inclusive; `above`: exclusive)."""
+    """A dataclass field with a default, a description and bounds.
+
+    `low` and `high` are inclusive, `above` is exclusive.
+    """
     metadata = {"description": description, "low": low, "high": high, "above": above}
     return field(
         default=default, metadata={**metadata, "choices": tuple(choices) if choices else None}

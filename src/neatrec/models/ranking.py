@@ -44,14 +44,16 @@ class Ranking(TableResult):
 
     @property
     def ids(self) -> list[str | int]:
+        """The ids of the items."""
         return [self.catalog.public_id(code) for code in self.codes]
 
     @property
     def names(self) -> list[str]:
+        """The names of the items."""
         return [self.catalog.name(code) for code in self.codes]
 
     def to_arrow(self) -> pa.Table:
-        """Rank, id, name, category, score, and the items of the cart that contribute, best first."""
+        """Rank, id, name, category, score, and the contributing items of the cart, best first."""
         return pa.table(
             {
                 "rank": np.arange(1, len(self) + 1),
@@ -95,7 +97,8 @@ class CartScores:
 class CartScorer(Protocol):
     """A model's own ranking of carts of several items."""
 
-    def score(self, cart: Codes, candidates: Codes) -> CartScores: ...
+    def score(self, cart: Codes, candidates: Codes) -> CartScores:
+        """The scores of the candidates, and what each item of the cart contributes."""
 
 
 def rank(

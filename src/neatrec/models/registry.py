@@ -45,6 +45,7 @@ class ModelInfo:
     presets: dict[str, dict[str, Any]]
 
     def to_dict(self) -> dict[str, Any]:
+        """The description as `neatrec show --json` prints it."""
         return asdict(self)
 
 
@@ -79,8 +80,8 @@ def make_model(
 
     Examples
     --------
-    >>> make_model("shrunk-lift", k=2).parameters.k, make_model("shrunk-lift", ["k=0.5"]).parameters.k
-    (2.0, 0.5)
+    >>> make_model("shrunk-lift", ["k=0.5"]).parameters.k
+    0.5
     """
     kind = model_class(name)
     given = dict(settings) if isinstance(settings, Mapping) else dict(parse_settings(settings))

@@ -38,7 +38,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Run:
-    """Options of one fit. None of them changes which model is fitted; what a device cannot honor is refused."""
+    """Options of one fit, which do not change the model; what a device cannot honor is refused."""
 
     devices: ClassVar[tuple[str, ...]] = ("auto", "cpu", "gpu")
 

@@ -1,4 +1,7 @@
-"""Statistics of pair counts. C: the count of a pair, F: an item's pairs, N: all pairs, E = F_q F_v / N."""
+"""Statistics of pair counts.
+
+C: the count of a pair, F: an item's pairs, N: all pairs, E = F_q F_v / N.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,8 @@ class Lift(CountModel):
 
 @dataclass(frozen=True)
 class ShrunkLiftParameters(StrataParameters):
+    """Parameters of `shrunk-lift`."""
+
     k: float = parameter(1.0, "Strength of the shrinkage, in expected counts.", low=0.0)
 
 
@@ -56,7 +61,8 @@ class LLR(CountModel):
     def _unseen(self, query_total: Floats, item_total: Floats) -> Floats:
         """G^2 with C = 0: one logarithm per pair instead of four."""
         n = float(max(self.counts.records, 1))
-        # F <= N / 2, as C is symmetric with an empty diagonal; two halves have odds of 1, which must not meet log1p
+        # F <= N / 2, as C is symmetric with an empty diagonal; two halves have odds of 1, which
+        # must not meet log1p
         odds = (query_total / (n - query_total)) * (item_total / (n - item_total))
         g2 = np.log1p(-np.minimum(odds, 1.0 - 1e-15))
         g2 *= n - query_total - item_total

@@ -50,6 +50,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TunedLiftParameters(StrataParameters):
+    """Parameters of `shrunk-lift-tuned`."""
+
     strong_lift: float = parameter(
         4.0, "The lift from which a validation pair counts as strong.", low=1.0
     )
@@ -102,6 +104,7 @@ class ShrunkLiftTuned(CountModel):
 
     @property
     def learned(self) -> dict[str, Any]:  # type: ignore[override]
+        """The selected constant, and how it was selected."""
         rates = zip((f"{k:g}" for k in STRENGTHS), self.hit_rates.round(6).tolist(), strict=False)
         return {"k": self.k, "strong_pairs": self.strong_pairs, "hit_rates": dict(rates)}
 
@@ -115,6 +118,7 @@ class ShrunkLiftTuned(CountModel):
 
     @classmethod
     def array_specs(cls) -> Mapping[str, ArraySpec]:
+        """The arrays of a bundle."""
         ones = {"k": ArraySpec("f", ("one",), 0), "strong_pairs": ArraySpec("i", ("one",), 0)}
         return {**super().array_specs(), **ones, "hit_rates": ArraySpec("f", ("steps",), 0)}
 

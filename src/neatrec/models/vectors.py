@@ -20,7 +20,10 @@ MIN_PRODUCTS_PER_THREAD = 400_000
 
 @compiled(fastmath=RELAXED)
 def dot_pairs(ours, theirs, queries, items, out):  # type: ignore[no-untyped-def]
-    """The product of each pair's vectors in the precision of `out`; ours, theirs: (rows, dim), the others (pairs,)."""
+    """The product of each pair's vectors in the precision of `out`.
+
+    ours, theirs: (rows, dim), the others (pairs,).
+    """
     number = out.dtype.type
     for pair in range(len(queries)):
         one, other = ours[queries[pair]], theirs[items[pair]]
@@ -46,8 +49,8 @@ def pair_products(
 def all_products(ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The product of each of our vectors with each of theirs, (ours, theirs).
 
-    Each thread takes a slice of their vectors: BLAS packs the right-hand matrix first, so no thread packs the slice of
-    another. The last digits may depend on the number of threads.
+    Each thread takes a slice of their vectors: BLAS packs the right-hand matrix first, so no thread
+    packs the slice of another. The last digits may depend on the number of threads.
     """
     out = np.empty((len(ours), len(theirs)), dtype=np.result_type(ours, theirs))
 
@@ -78,6 +81,7 @@ class CosineModel(Model):
 
     @classmethod
     def array_specs(cls) -> Mapping[str, ArraySpec]:
+        """The arrays of a bundle."""
         users = ArraySpec("f", ("users", "dim"), required=False)
         return {"vectors": ArraySpec("f", ("items", "dim")), "user_vectors": users}
 

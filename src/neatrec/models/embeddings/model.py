@@ -162,6 +162,7 @@ class EmbeddingModel(CosineModel):
 
     @classmethod
     def array_specs(cls) -> Mapping[str, ArraySpec]:
+        """The arrays of a bundle."""
         items = {name: ArraySpec("f", ("items", "dim")) for name in cls.tables}
         return {**items, **super().array_specs(), "losses": ArraySpec("f", ("epochs",))}
 

@@ -93,4 +93,5 @@ class Neat(EmbeddingModel):
 
     @classmethod
     def array_specs(cls) -> Mapping[str, ArraySpec]:
+        """The arrays of a bundle."""
         return {**super().array_specs(), "log_variance": ArraySpec("f", ("items",))}
