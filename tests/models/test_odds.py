@@ -15,7 +15,7 @@ from neatrec.data import Baskets, Catalog
 from neatrec.models import Run, make_model
 from neatrec.models.odds import fit
 from neatrec.models.odds.features import WORDS, CatalogFeatures, PairFeatures
-from neatrec.models.odds.fit import Outcome, Pairs, hits_by_query, learn, parts_of, regress
+from neatrec.models.odds.fit import Outcome, Pairs, learn, parts_of, regress
 from neatrec.models.odds.similarity import low_rank_vectors, similar_names, stand_ins
 from neatrec.simulator import supermarket
 
@@ -189,19 +189,6 @@ def test_a_shop_without_held_out_pairs_is_ranked_by_the_statistics() -> None:
     assert len(shop.goes_with("tea", min_evidence="guess").to_pandas())
 
 
-def test_hits_agree_with_a_full_sort() -> None:
-    rng = np.random.default_rng(6)
-    group, score = np.sort(rng.integers(0, 9, 300)), rng.standard_normal(300)
-    outcome = rng.random(300) < 0.3
-    nothing = np.empty((300, 0))
-    pairs = Pairs(group, group, nothing, nothing, nothing)
-    hits = hits_by_query(pairs, outcome, score)
-    for query in range(9):
-        mine = np.flatnonzero(group == query)
-        first = mine[np.argsort(-score[mine])][:10]
-        assert hits[query].tolist() == [outcome[mine].sum(), outcome[first].sum()]
-
-
 def test_goals_add_up_to_the_balanced_score() -> None:
     baskets = toy_baskets()
     balanced = make_model("odds").fit(baskets, Run(rng=0))
@@ -221,7 +208,7 @@ def test_rare_items_borrow_from_similar_names_and_best_sellers() -> None:
     names.setdiag(1)
     names[2, 0] = names[0, 2] = 0.5
     names[3, 1] = names[1, 3] = 0.9
-    shares = stand_ins(count, category, names.tocsr()).toarray()
+    shares = stand_ins(count, category, sparse.csr_matrix(names)).toarray()
     np.testing.assert_allclose(shares.sum(axis=1), 1)
     np.testing.assert_array_equal(shares[[0, 1, 5]], np.eye(6)[[0, 1, 5]])
     weight = 0.5 * 50 / 55

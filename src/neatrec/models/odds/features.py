@@ -94,7 +94,11 @@ class PairFeatures:
         counts = PairCounts.of(book, counting, strata)
         vectors, signs = low_rank_vectors(log_lifts(counts), rank, rng)
         neighbours = vector_neighbours(unit_vectors(vectors), catalog.category, counts.total)
-        order = category_order(book, counting, catalog)
+        before = np.zeros_like(catalog.by_category(counts.matrix))
+        if book.baskets.ordered:
+            directed = replace(counting, directed=True, min_count=REPEATED)
+            before = catalog.by_category(book.count("all", directed).matrix())
+        order = of_categories(before, before.T, ORDER_PSEUDO)
         return cls(counts, catalog, vectors, signs, neighbours, order)
 
     @cached_property
@@ -141,15 +145,6 @@ def of_categories(one: Floats, other: Floats, pseudo: float) -> Vectors:
     ratio = log_ratio(one, other, pseudo).astype(np.float32)
     ratio[UNKNOWN], ratio[:, UNKNOWN] = 0.0, 0.0
     return ratio
-
-
-def category_order(book: CountBook, counting: CountOptions, catalog: CatalogFeatures) -> Vectors:
-    """Log of times before over times after of two categories; zeros where carts have no order."""
-    directed = replace(counting, directed=True, min_count=REPEATED)
-    pairs = book.count("all", directed) if book.baskets.ordered else None
-    empty = sparse.csr_matrix((len(catalog.category),) * 2)
-    before = catalog.by_category(empty if pairs is None else pairs.matrix())
-    return of_categories(before, before.T, ORDER_PSEUDO)
 
 
 # ---- the features of the pairs (query, item)

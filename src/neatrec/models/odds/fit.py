@@ -12,21 +12,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+from scipy import optimize, special
 
 from neatrec.cooccurrence import CountOptions
 from neatrec.cooccurrence.count_book import CountBook
 from neatrec.cooccurrence.expected_counts import unexplained
 from neatrec.data.baskets import Baskets, customers_return
+from neatrec.data.counts import Floats, Mask
+from neatrec.data.counts import Int64 as Keys
 from neatrec.data.splits import moment_of_share, uniform_of_ids
 from neatrec.models.counts import PairCounts
 from neatrec.models.odds.features import CHANCE_PSEUDO, REPEATED, WORDS, PairFeatures
 from neatrec.models.odds.similarity import Codes
 from neatrec.statistics.blas import one_blas_thread
-
-Floats = npt.NDArray[np.float64]
-Keys = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 SALT, LEARNED_SHARE = "odds", 2 / 3
 """Of the hash that halves the baskets; share of the time that features are made of."""
@@ -41,8 +39,8 @@ MAX_QUERIES = 3_000
 BY_COUNT, BY_LIFT = 200, 100
 """Candidates of a query: its most frequent partners, and its best by shrunk lift."""
 FIRST = 10
-BLOCK_ROWS, MAX_STEPS, CONVERGED = 20_000, 100, 1e-6
-"""Pairs per product, Newton steps, and how little a last step may still lower the loss."""
+CONVERGED = 1e-4
+"""The length of the gradient at which a regression ends."""
 
 
 def parts_of(baskets: Baskets) -> list[tuple[Mask, Mask]]:
@@ -75,7 +73,7 @@ class Outcome(NamedTuple):
         key, times, expected = shown_pairs(book, counting, strata)
         bar = expected * STRONG_LIFT / 2  # chance puts either item first half of the time
         strong = key[(times >= STRONG_COUNT) & (times > bar + SIGNIFICANT * np.sqrt(bar))]
-        if customers_return(baskets) and not counting.once_per_customer:
+        if customers_return(baskets):
             once = replace(counting, once_per_customer=True)
             key, times, expected = shown_pairs(book, once, strata)
         chance = np.maximum(expected / 2 if baskets.ordered else expected, 1e-12)
@@ -173,32 +171,23 @@ STARTS = {"strong": start_strong, "dependent": start_dependent}
 def regress(table: Floats, outcome: Mask, ridge: float, first: Floats) -> Floats:
     """Weights of a ridge logistic regression on (1, start, *standardised features).
 
-    Newton's method from the weights `first`; a step that would raise the loss is halved.
+    `first`: the weights to begin with.
     """
     size = table.shape[1]
     origin, penalty = np.eye(size)[1], np.array([LEVEL, ANCHOR] + [ridge] * (size - 2))
-    wanted = outcome.astype(np.float64) @ table
 
-    def loss(weights: Floats) -> float:
-        odds = table @ weights
-        value = np.logaddexp(0, odds).sum() - wanted @ weights
-        return float(value + (penalty * (weights - origin) ** 2).sum() / 2)
+    def loss(weights: Floats) -> tuple[float, Floats]:
+        odds, away = table @ weights, weights - origin
+        value = np.logaddexp(0, odds).sum() - odds[outcome].sum() + (penalty * away**2).sum() / 2
+        return value, (special.expit(odds) - outcome) @ table + penalty * away
 
-    weights, value = first, loss(first)
-    for _ in range(MAX_STEPS):
-        gradient, curvature = penalty * (weights - origin) - wanted, np.diag(penalty)
-        for block in range(0, len(table), BLOCK_ROWS):
-            rows = table[block : block + BLOCK_ROWS]
-            chance = special.expit(rows @ weights)
-            gradient = gradient + chance @ rows
-            curvature = curvature + rows.T @ (rows * (chance * (1 - chance))[:, None])
-        step = np.linalg.solve(curvature, gradient)
-        if gradient @ step < CONVERGED:
-            return weights - step
-        while (lower := loss(weights - step)) > value:
-            step = step / 2
-        weights, value = weights - step, lower
-    return weights
+    def curvature(weights: Floats) -> Floats:
+        chance = special.expit(table @ weights)
+        slope = np.sqrt(chance * (1 - chance))[:, None] * table
+        return np.asarray(slope.T @ slope + np.diag(penalty))
+
+    how: dict[str, Any] = {"method": "trust-exact", "options": {"gtol": CONVERGED}}
+    return np.asarray(optimize.minimize(loss, first, jac=True, hess=curvature, **how).x)
 
 
 def learn(pairs: Pairs) -> tuple[dict[str, Floats], dict[str, Any]]:
@@ -208,11 +197,10 @@ def learn(pairs: Pairs) -> tuple[dict[str, Floats], dict[str, Any]]:
     The shares are out of fold: each half of the queries is ranked by what the other half teaches.
     """
     regressions, learned = {}, {}
-    if len(pairs.design):
+    mean, scale = np.zeros(len(WORDS)), np.ones(len(WORDS))
+    if len(pairs.design):  # else there is nothing to learn from: the statistics rank
         mean, scale = pairs.design.mean(axis=0), pairs.design.std(axis=0)
         scale = np.where(scale > 1e-9, scale, 1.0)
-    else:  # nothing to learn from: the statistics rank
-        mean, scale = np.zeros(len(WORDS)), np.ones(len(WORDS))
     table = np.column_stack([np.ones((len(pairs.design), 2)), (pairs.design - mean) / scale])
     even = pairs.query % 2 == 0
     for number, (name, ridge) in enumerate(zip(STARTS, RIDGES, strict=True)):
@@ -228,32 +216,29 @@ def learn(pairs: Pairs) -> tuple[dict[str, Floats], dict[str, Any]]:
         weights = dict(zip(WORDS, fitted[2:].round(3).tolist(), strict=True))
         order = sorted(weights, key=lambda key: -abs(weights[key]))
         learned[name] = {
-            **gain_of(hits_by_query(pairs, outcome, odds, start)),
+            **gain_of(pairs, outcome, odds, start),
             "weights": {key: weights[key] for key in order},
         }
     return regressions, learned
 
 
-def gain_of(hits: Floats) -> dict[str, Any]:
-    """The shares of the pairs among the first ten, and the 95 % interval of their difference."""
-    pairs = max(hits[:, 0].sum(), 1)
-    share, start = hits[:, 1].sum() / pairs, hits[:, 2].sum() / pairs
-    rest = hits[:, 1] - hits[:, 2] - (share - start) * hits[:, 0]
-    margin = 1.96 * np.sqrt((rest**2).sum()) / pairs
-    return {
-        "pairs": int(hits[:, 0].sum()),
-        "hit_rate": round(float(share), 4),
-        "start_hit_rate": round(float(start), 4),
-        "more": np.round([share - start - margin, share - start + margin], 4).tolist(),
-    }
-
-
-def hits_by_query(pairs: Pairs, outcome: Mask, *scores: Floats) -> Floats:
-    """Of each query: its pairs of the outcome, and those among the first ten by each score."""
-    columns, first = [np.bincount(pairs.query, outcome)], np.searchsorted(pairs.group, pairs.group)
-    for score in scores:
+def gain_of(pairs: Pairs, outcome: Mask, odds: Floats, start: Floats) -> dict[str, Any]:
+    """The shares of the pairs of the outcome among the first ten of their query by both scores, and
+    the 95 % interval of their difference."""
+    of_query = np.bincount(pairs.query, outcome)
+    first, number = np.searchsorted(pairs.group, pairs.group), max(of_query.sum(), 1)
+    hits = []
+    for score in (odds, start):
         order = np.lexsort((-score, pairs.group))
-        among = np.zeros(len(order), dtype=np.bool_)
-        among[order] = np.arange(len(order)) - first < FIRST
-        columns.append(np.bincount(pairs.query, among & outcome))
-    return np.column_stack(columns).astype(np.float64)
+        among = order[np.arange(len(order)) - first < FIRST]
+        hits.append(np.bincount(pairs.query[among], outcome[among], minlength=len(of_query)))
+    share, start_share = (each.sum() / number for each in hits)
+    rest = hits[0] - hits[1] - (share - start_share) * of_query
+    margin = 1.96 * np.sqrt((rest**2).sum()) / number
+    more = share - start_share
+    return {
+        "pairs": int(of_query.sum()),
+        "hit_rate": round(float(share), 4),
+        "start_hit_rate": round(float(start_share), 4),
+        "more": np.round([more - margin, more + margin], 4).tolist(),
+    }

@@ -72,13 +72,7 @@ class Odds(Model):
     mixture: sparse.csr_matrix
     """Shares of the items whose scores are averaged for each query; see `stand_ins`."""
 
-    def check_run(self, run: Run) -> None:
-        """Device gpu is accepted: the fit runs on the CPU all the same, and logs it."""
-        super().check_run(replace(run, device="cpu"))
-
     def _fit(self, baskets: Baskets, run: Run) -> None:
-        if run.device == "gpu":
-            log.info("fitting %s on the CPU: it has no GPU kernels", self.name)
         rng, strata = as_generator(run.rng), self.parameters.strata_names
         counting = replace(self.parameters.counting(), max_pairs=self.parameters.max_pairs)
         given = counting, strata, CatalogFeatures.of(self.catalog), self.parameters.rank, rng

@@ -25,7 +25,7 @@ MIN_NAME_COSINE, MIN_VECTOR_COSINE = 0.25, 0.2
 PIECE, MAX_SHARED = 3, 500
 """Letters of a piece of a name; pieces that more items of a category share tell little."""
 BLOCK_ROWS = 4_096
-MAX_COMPARED = 5_000
+MAX_COMPARED = 4_000
 """Items of a category whose vectors are compared: the best sellers."""
 LIFT_PSEUDO_COUNT = 3.0
 MIN_LIFTED_COUNT = 2
@@ -46,11 +46,8 @@ def name_pieces(name: str | None) -> set[str]:
     >>> sorted(name_pieces("Rice 2"))
     ['<ri', 'ce>', 'ice', 'ric']
     """
-    words = re.findall(r"[^\W\d_]{2,}", (name or "").casefold())
-    marked = [f"<{word}>" for word in words]
-    return {
-        word[first : first + PIECE] for word in marked for first in range(len(word) - PIECE + 1)
-    }
+    words = [f"<{word}>" for word in re.findall(r"[^\W\d_]{2,}", (name or "").casefold())]
+    return {word[at : at + PIECE] for word in words for at in range(len(word) - PIECE + 1)}
 
 
 def similar_names(names: Iterable[str | None], category: Codes) -> sparse.csr_matrix:
@@ -60,16 +57,17 @@ def similar_names(names: Iterable[str | None], category: Codes) -> sparse.csr_ma
     itself.
     """
     code: dict[str, int] = {}
-    found = [
-        [code.setdefault(piece, len(code)) for piece in sorted(name_pieces(name))] for name in names
+    pieces = [
+        sorted(code.setdefault(piece, len(code)) for piece in sorted(name_pieces(name)))
+        for name in names
     ]
-    row = np.repeat(np.arange(len(found)), [len(pieces) for pieces in found])
-    piece = np.array([each for pieces in found for each in sorted(pieces)], dtype=np.int64)
-    weight = np.log(len(found) / np.maximum(np.bincount(piece), 1))[piece]
+    items, row = len(pieces), np.repeat(np.arange(len(pieces)), list(map(len, pieces)))
+    piece = np.array([each for some in pieces for each in some], dtype=np.int64)
+    weight = np.log(items / np.maximum(np.bincount(piece), 1))[piece]
     # a piece of each category is a column of its own: products of rows stay within categories
     keys = piece * (int(category.max(initial=0)) + 2) + category[row] + 1
     _, column, shared = np.unique(keys, return_inverse=True, return_counts=True)
-    table = sparse.csr_matrix((weight, (row, column)), shape=(len(found), len(shared)))
+    table = sparse.csr_matrix((weight, (row, column)), shape=(items, len(shared)))
     length = np.sqrt(np.asarray(table.multiply(table).sum(axis=1)).ravel())
     rare = sparse.diags((shared <= MAX_SHARED).astype(np.float64))
     unit = sparse.csr_matrix(
@@ -77,12 +75,12 @@ def similar_names(names: Iterable[str | None], category: Codes) -> sparse.csr_ma
     )
     unit.eliminate_zeros()
     columns, blocks = unit.T.tocsr(), []
-    for first in range(0, len(found), BLOCK_ROWS):
+    for first in range(0, items, BLOCK_ROWS):
         product = (unit[first : first + BLOCK_ROWS] @ columns).tocoo()
         other = (product.data >= MIN_NAME_COSINE) & (product.row + first != product.col)
         cells = (product.data[other] ** 2, (product.row[other], product.col[other]))
         blocks.append(strongest(sparse.csr_matrix(cells, shape=product.shape), NEIGHBOURS - 1))
-    out = sparse.csr_matrix(sparse.vstack(blocks) + sparse.identity(len(found)), dtype=np.float32)
+    out = sparse.csr_matrix(sparse.vstack(blocks) + sparse.identity(items), dtype=np.float32)
     out.sort_indices()
     return out
 
@@ -143,29 +141,24 @@ def vector_neighbours(
     unit: Vectors, category: Codes, popularity: npt.NDArray[np.int64]
 ) -> sparse.csr_matrix:
     """Squared cosine of the nearest other vectors within the category, shape (items, items)."""
-    size = len(category)
-    row, column, value = [], [], []
-    order = np.lexsort((-popularity, category))
+    row, column, value = [category[:0]], [category[:0]], [unit[:0, 0]]
+    order = np.lexsort((-popularity, category)).astype(np.int32)
     order = order[(category[order] != UNKNOWN) & (popularity[order] > 0)]
-    starts = np.flatnonzero(np.diff(category[order], prepend=UNKNOWN))
+    groups = np.split(order, np.flatnonzero(np.diff(category[order])) + 1) if len(order) else []
     with one_blas_thread():
-        for members in np.split(order, starts[1:]):
-            members = members[:MAX_COMPARED]
-            for first in range(0, len(members), BLOCK_ROWS):
-                rows = members[first : first + BLOCK_ROWS]
-                cosine = unit[rows] @ unit[members].T
-                cosine[np.arange(len(rows)), first + np.arange(len(rows))] = -1
-                nearest = min(NEIGHBOURS - 1, len(members))
-                best = np.argpartition(-cosine, nearest - 1, axis=1)[:, :nearest]
-                found = np.take_along_axis(cosine, best, axis=1)
-                near = found >= MIN_VECTOR_COSINE
-                row.append(np.broadcast_to(rows[:, None], best.shape)[near])
-                column.append(members[best[near]])
-                value.append(found[near] ** 2)
-    if not row:
-        return sparse.csr_matrix((size, size), dtype=np.float32)
+        for group in groups:
+            members = group[:MAX_COMPARED]
+            cosine = unit[members] @ unit[members].T
+            np.fill_diagonal(cosine, -1)
+            nearest = min(NEIGHBOURS - 1, len(members))
+            best = np.argpartition(-cosine, nearest - 1, axis=1)[:, :nearest]
+            cosine = np.take_along_axis(cosine, best, axis=1)
+            near = cosine >= MIN_VECTOR_COSINE
+            row.append(np.broadcast_to(members[:, None], best.shape)[near])
+            column.append(members[best[near]])
+            value.append(cosine[near] ** 2)
     cells = (np.concatenate(value), (np.concatenate(row), np.concatenate(column)))
-    return sparse.csr_matrix(cells, shape=(size, size), dtype=np.float32)
+    return sparse.csr_matrix(cells, shape=(len(category),) * 2)
 
 
 def stand_ins(
@@ -184,25 +177,25 @@ def stand_ins(
     shares.eliminate_zeros()
     shares = strongest(shares, STAND_INS)
     mass = own + np.asarray(shares.sum(axis=1)).ravel()
-    sellers = best_sellers(item_count, category)
-    has_sellers = np.diff(sellers.indptr) > 0
-    left = sparse.diags(own / mass * has_sellers) @ sellers + sparse.diags(
-        own / mass * ~has_sellers
-    )
+    left = sparse.diags(own / mass) @ itself_or_best_sellers(item_count, category)
     out = sparse.csr_matrix(sparse.diags(1 / mass) @ shares + left, dtype=np.float64)
     out.eliminate_zeros()
     return out
 
 
-def best_sellers(item_count: npt.NDArray[np.int64], category: Codes) -> sparse.csr_matrix:
-    """Of each item never bought the shares of its category's best sellers in their sales."""
+def itself_or_best_sellers(item_count: npt.NDArray[np.int64], category: Codes) -> sparse.csr_matrix:
+    """Of each item itself; of one never bought its category's best sellers, by their sales."""
     known = np.flatnonzero(category != UNKNOWN)
     size, groups = len(category), int(category.max(initial=UNKNOWN)) + 1
     cells = item_count[known].astype(np.float64), (category[known], known)
     sales = sparse.csr_matrix(cells, shape=(groups, size))
     sales.eliminate_zeros()
     sales = strongest(sales, STAND_INS)
-    sales = sparse.diags(1 / np.maximum(np.asarray(sales.sum(axis=1)).ravel(), 1)) @ sales
-    never = known[item_count[known] == 0]
-    member = (np.ones(len(never)), (never, category[never]))
-    return sparse.csr_matrix(sparse.csr_matrix(member, shape=(size, groups)) @ sales)
+    total = np.asarray(sales.sum(axis=1)).ravel()
+    never = known[(item_count[known] == 0) & (total[category[known]] > 0)]
+    member = sparse.csr_matrix(
+        (np.ones(len(never)), (never, category[never])), shape=(size, groups)
+    )
+    own = np.ones(size)
+    own[never] = 0.0
+    return member @ sparse.diags(1 / np.maximum(total, 1)) @ sales + sparse.diags(own)
