@@ -1,8 +1,8 @@
-"""Which answers a question asks for, the rules of a shop, and the picker that applies both."""
+"""Which answers a question asks for, the rules of a shop, and the items that both allow."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from neatrec.serving.evidence import GRADES, GUESS, LIKELY
 from neatrec.serving.table import SAME_CATEGORY, PairTable
 
 Mask = npt.NDArray[np.bool_]
+Codes = npt.NDArray[np.int32]
 
 LEVELS = ("certain", "likely", "guess", "category")
 """What `min_evidence` may be, the strictest first. A rule of the shop needs no evidence."""
@@ -88,58 +89,52 @@ class ShopRules(NamedTuple):
         return {**self.boosted.get(EVERY_ITEM, {}), **self.boosted.get(query, {})}
 
 
-class Picker:
-    """Picks the answers that a request and the rules of a shop allow, and remembers them."""
+class Question:
+    """The items that may still answer a question, under its filters and the rules of a shop."""
 
     def __init__(
-        self, table: PairTable, cart: Sequence[int], filters: Filters, rules: ShopRules
+        self, table: PairTable, cart: Sequence[int], filters: Filters, rules: ShopRules | None
     ) -> None:
-        self.table, self.filters, self.rules = table, filters, rules
+        self.table, self.cart, self.filters = table, list(cart), filters
+        self.rules = ShopRules() if rules is None else rules
         self.same_category = filters.same_category or table.same_category
-        self.out = {*cart, *filters.exclude}
-        self.own = {table.category[code] for code in cart} - {UNKNOWN}
-        """The categories of what was asked for."""
-        self.blocked = frozenset[int]().union(*map(rules.hidden, cart or [EVERY_ITEM]))
-        self.taken_categories: set[int] = set()
-        self.block_hit = False
-
-    def is_own(self, code: int) -> bool:
-        """Whether an item shares a category with what was asked for."""
-        return self.table.category[code] in self.own
-
-    def allows(self, code: int) -> bool:
-        """Whether an item may be the next answer, of whichever category."""
-        if code in self.out:
-            return False
-        if code in self.blocked:
-            self.block_hit = True
-            return False
-        for mask in (self.filters.among, self.rules.available):
-            if mask is not None and not mask[code]:
-                return False
-        category = self.table.category[code]
-        return not (self.filters.diversify and category in self.taken_categories - {UNKNOWN})
-
-    def take(self, codes: Iterable[int], k: int) -> list[int]:
-        """The positions of the first `k` codes that are allowed; none is allowed again."""
-        positions: list[int] = []
-        for position, code in enumerate(codes):
-            if len(positions) >= k:
-                break
-            if self.allows(code):
-                self.out.add(code)
-                self.taken_categories.add(self.table.category[code])
-                positions.append(position)
-        return positions
-
-    def mask(self) -> Mask:
-        """The bought items of other categories that may be scored, blocked ones too: (items,)."""
-        allowed = np.asarray(self.table.item_count) > 0
-        allowed[list(self.out)] = False
-        closed = self.own | (self.taken_categories if self.filters.diversify else set())
-        if closed - {UNKNOWN}:
-            allowed &= ~of_categories(self.table.pairs.category, list(closed - {UNKNOWN}))
-        for mask in (self.filters.among, self.rules.available):
+        self.category = table.pairs.category
+        self.own = self.category[self.cart]
+        """The categories of the items asked for."""
+        self.allowed, self.blocked = np.ones(len(table), np.bool_), np.zeros(len(table), np.bool_)
+        self.allowed[[*self.cart, *filters.exclude]] = False
+        for mask in (filters.among, self.rules.available):
             if mask is not None:
-                allowed &= mask
-        return allowed
+                self.allowed &= mask
+        for query in cart or [EVERY_ITEM]:
+            self.blocked[list(self.rules.hidden(query))] = True
+        self.block_hit = False
+        """Whether a blocked item would have been an answer."""
+
+    def is_own(self, codes: Codes) -> Mask:
+        """Which of some items share a category with the question."""
+        category = self.category[codes]
+        own: Mask = np.isin(category, self.own) & (category != UNKNOWN)
+        return own
+
+    def scorable(self) -> Codes:
+        """The bought items of other categories that a model may score, blocked ones too."""
+        allowed = self.allowed & (self.table.item_count > 0)
+        return np.flatnonzero(allowed & ~of_categories(self.category, self.own)).astype(np.int32)
+
+    def pick(self, codes: Codes, k: int) -> npt.NDArray[np.intp]:
+        """The positions of the first `k` items that may be answers; none is picked again."""
+        allowed, blocked = self.allowed[codes], self.blocked[codes]
+        positions = np.flatnonzero(allowed & ~blocked)
+        if self.filters.diversify:
+            category = self.category[codes[positions]]
+            first = np.zeros(len(positions), dtype=np.bool_)
+            first[np.unique(category, return_index=True)[1]] = True
+            positions = positions[first | (category == UNKNOWN)]
+        positions = positions[: max(k, 0)]
+        end = len(codes) if len(positions) < k else positions.max(initial=-1) + 1
+        self.block_hit |= bool((allowed & blocked)[:end].any())
+        self.allowed[codes[positions]] = False
+        if self.filters.diversify:
+            self.allowed &= ~of_categories(self.category, self.category[codes[positions]])
+        return positions

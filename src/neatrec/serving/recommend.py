@@ -16,10 +16,10 @@ import numpy.typing as npt
 from neatrec.data.catalog import UNKNOWN
 from neatrec.errors import must_be
 from neatrec.models.items import Item, find_items, in_categories
-from neatrec.models.ranking import CartScores, best, score_cart
+from neatrec.models.ranking import CartScores, best, known_queries, score_cart
 from neatrec.serving.answers import Answer, Answers, Contribution
 from neatrec.serving.evidence import GRADES, GUESS, LIKELY, Evidence
-from neatrec.serving.filters import Filters, Mask, Picker, ShopRules
+from neatrec.serving.filters import Filters, Mask, Question, ShopRules
 from neatrec.serving.table import PairTable
 from neatrec.text import plural, printable
 
@@ -97,24 +97,20 @@ def answers_to(
     table: PairTable, cart: Sequence[int], filters: Filters, rules: ShopRules | None = None
 ) -> Answers:
     """`recommend` for codes, under the rules of a shop."""
-    rules = ShopRules() if rules is None else rules
-    picker = Picker(table, cart, filters, rules)
-    if len(cart) == 1:
-        lines, hits = _item_answers(picker, cart[0])
-    else:
-        lines, hits = _cart_answers(picker, cart), []
-    hits = ["block"] * picker.block_hit + hits
+    question = Question(table, cart, filters, rules)
+    lines, hits = _item_answers(question) if len(cart) == 1 else (_cart_answers(question), [])
+    hits = ["block"] * question.block_hit + hits
     explained = None
     if filters.include_explained or filters.month is not None:
-        explained = tuple(_explained(Picker(table, cart, filters, rules), cart))
+        explained = _explained(Question(table, cart, filters, rules))
     return Answers(
         table.catalog,
         tuple(cart),
         tuple(lines),
         filters.k,
-        _notes(picker, cart, lines),
+        _notes(question, lines),
         explained,
-        left_out=_left_out(picker, cart, filters.k - len(lines)),
+        left_out=_left_out(question, filters.k - len(lines)),
         rule_hits=tuple(hits),
     )
 
@@ -123,42 +119,37 @@ def answers_from_category(
     table: PairTable, members: Mask, filters: Filters, rules: ShopRules | None = None
 ) -> Answers:
     """The answers to an item outside the table, from its category: `members`, shape (items,)."""
-    picker = Picker(table, (), filters, ShopRules() if rules is None else rules)
-    picker.own = {table.category[code] for code in np.flatnonzero(members).tolist()} - {UNKNOWN}
-    lines = _of_category(picker, members, filters.k) if filters.by_category else []
+    question = Question(table, (), filters, rules)
+    question.own = question.category[members]
+    lines = _of_category(question, members, filters.k) if filters.by_category else []
     return Answers(table.catalog, (), tuple(lines), filters.k)
 
 
 # ---- an item
 
 
-def _item_answers(picker: Picker, code: int) -> tuple[list[Answer], list[str]]:
-    """The answers to an item with the shop's pins and boosts, and the rules that changed them."""
-    filters = picker.filters
-    pins = _pins(picker, code)
-    wanted, boosts = filters.k - len(pins), picker.rules.boosts(code)
+def _item_answers(question: Question) -> tuple[list[Answer], list[str]]:
+    """The answers to an item with the shop's pins and boosts, and the rules that changed them.
+
+    First the pairs of the table: those with evidence, then those bought together without.
+    """
+    table, filters, (code,) = question.table, question.filters, question.cart
+    pins = _pins(question, code)
+    wanted, boosts = filters.k - len(pins), question.rules.boosts(code)
     # an answer below the last one may move up to it
     k = wanted + max(boosts.values(), default=0)
-    lines = _from_table(picker, code, k)
+    rows = table.rows_of(code, filters.level, question.same_category)
+    rows = rows[question.pick(table.answers["item"][rows], k)]
+    lines = _answers(table, code, table.answers["item"][rows], table.answers["pair"][rows])
     if len(lines) < k and filters.level >= GUESS:
-        lines += _guesses(picker, code, k - len(lines))
-    if len(lines) < k and filters.by_category and picker.table.item_count[code] == 0:
-        lines += _of_category(picker, _peers(picker.table, code), k - len(lines))
+        lines += _answers(table, code, _best_by_model(question, k - len(lines))[0])
+    if len(lines) < k and filters.by_category and table.item_count[code] == 0:
+        lines += _of_category(question, _peers(table, code), k - len(lines))
     moved = _boost(lines, boosts, wanted)
     lines = lines[:wanted]
     for position, line in pins:
         lines.insert(min(position - 1, len(lines)), line)
     return lines, ["pin"] * len(pins) + ["boost"] * moved
-
-
-def _from_table(picker: Picker, code: int, k: int) -> list[Answer]:
-    """The pairs of the table: those with evidence, then those bought together without."""
-    table = picker.table
-    rows = table.rows_of(code, picker.filters.level, picker.same_category)
-    pairs = table.answers["pair"][rows]
-    items = table.answers["item"][rows]
-    taken = picker.take(items.tolist(), k)
-    return _answers(table, code, items[taken], pairs[taken])
 
 
 def _answers(
@@ -169,26 +160,11 @@ def _answers(
     return list(map(Answer, items.tolist(), evidence))
 
 
-def _guesses(picker: Picker, code: int, k: int) -> list[Answer]:
-    """The best items by the model beyond the table, of pairs that the counts do not refute."""
-    table, allowed = picker.table, picker.mask()
-    allowed[table.items_of(code, GUESS)] = False
-    items, _ = table.guesses(code, allowed, _reach(picker, len(allowed)))
-    items = items[_not_refuted(table, [code], items)]
-    return _answers(table, code, items[picker.take(items.tolist(), k)])
-
-
-def _reach(picker: Picker, items: int) -> int:
-    """The number of scored items to look at: rules, counts and `diversify` may forbid some."""
-    filters = picker.filters
-    return items if filters.diversify else 4 * filters.k + len(picker.blocked)
-
-
-def _pins(picker: Picker, code: int) -> list[tuple[int, Answer]]:
+def _pins(question: Question, code: int) -> list[tuple[int, Answer]]:
     pins = []
-    for position, item in picker.rules.pinned.get(code, ()):
-        if position <= picker.filters.k and picker.take([item], 1):
-            evidence = replace(picker.table.evidence(code, item), grade="rule")
+    for position, item in question.rules.pinned.get(code, ()):
+        if position <= question.filters.k and len(question.pick(np.array([item]), 1)):
+            evidence = replace(question.table.evidence(code, item), grade="rule")
             pins.append((position, Answer(item, evidence)))
     return pins
 
@@ -196,10 +172,10 @@ def _pins(picker: Picker, code: int) -> list[tuple[int, Answer]]:
 def _boost(lines: list[Answer], boosts: Mapping[int, int], wanted: int) -> int:
     """Move boosted answers up, the first one first; the number of moves into the `wanted` first."""
     moved = 0
-    for place, line in enumerate(list(lines)) if boosts else ():
-        to = max(place - boosts.get(line.code, 0), 0)
-        if to < place:
-            lines.insert(to, lines.pop(place))
+    for position, line in enumerate(list(lines)) if boosts else ():
+        to = max(position - boosts.get(line.code, 0), 0)
+        if to < position:
+            lines.insert(to, lines.pop(position))
             moved += to < wanted
     return moved
 
@@ -207,115 +183,116 @@ def _boost(lines: list[Answer], boosts: Mapping[int, int], wanted: int) -> int:
 def _peers(table: PairTable, code: int) -> Mask:
     """The items that share the deepest known category of an item, shape (items,)."""
     categories = table.catalog.categories
-    row = categories[code] if categories is not None else np.zeros(0, dtype=np.int32)
-    known = np.flatnonzero(row != UNKNOWN)
-    if categories is None or not len(known):
-        return np.zeros(len(table), dtype=np.bool_)
-    peers: Mask = categories[:, known[-1]] == row[known[-1]]
+    peers: Mask = np.zeros(len(table), dtype=np.bool_)
+    if categories is not None and (categories[code] != UNKNOWN).any():
+        level = np.flatnonzero(categories[code] != UNKNOWN)[-1]
+        peers = categories[:, level] == categories[code, level]
     return peers
 
 
-def _of_category(picker: Picker, members: Mask, k: int) -> list[Answer]:
+def _of_category(question: Question, members: Mask, k: int) -> list[Answer]:
     """Items of other categories that go with a category's best sellers, weighted by their sales."""
-    table = picker.table
+    table = question.table
     count = np.where(members, table.item_count, 0)
     sellers = np.argsort(-count, kind="stable")[:MEMBERS]
-    weight: dict[int, int] = {}
+    weight = np.zeros(len(table), dtype=np.int64)
     for seller in sellers[count[sellers] > 0].tolist():
-        for item in table.items_of(seller).tolist():
-            if not picker.is_own(item):
-                weight[item] = weight.get(item, 0) + int(count[seller])
-    ordered = sorted(weight, key=lambda item: (-weight[item], item))
+        weight[table.items_of(seller)] += count[seller]
+    items = np.flatnonzero(weight)
+    items = items[~question.is_own(items)]
+    items = items[np.argsort(-weight[items], kind="stable")]
     return [
         Answer(item, Evidence(item_count=int(table.item_count[item]), grade="category"))
-        for item in (ordered[place] for place in picker.take(ordered, k))
+        for item in items[question.pick(items, k)].tolist()
     ]
 
 
-# ---- a cart
+# ---- by the model
 
 
-def _cart_answers(picker: Picker, cart: Sequence[int]) -> list[Answer]:
+def _best_by_model(question: Question, k: int) -> tuple[Codes, CartScores]:
+    """The best items by the model whose pairs the counts and the strata do not refute.
+
+    Below the level `guess` only items with evidence are answers.
+    """
+    table, filters, candidates = question.table, question.filters, question.scorable()
+    queries = known_queries(table.model, np.array(question.cart, dtype=np.int32))
+    if not len(queries) or not len(candidates):
+        return candidates[:0], CartScores(candidates[:0], np.zeros(0), lambda _: np.zeros((0, 0)))
+    scored = score_cart(table.model, queries, candidates)
+    shown = np.full(len(table), filters.level >= GUESS)
+    if filters.level >= GUESS:
+        shown[table.explained_with(*queries.tolist())] = False
+    else:
+        for query in queries.tolist():
+            shown[table.items_of(query, filters.level)] = True
+    kept = np.flatnonzero(shown[scored.codes])
+    # rules, counts and `diversify` may forbid some
+    reach = len(kept) if filters.diversify else 4 * filters.k + int(question.blocked.sum())
+    codes = scored.codes[kept[best(scored.total[kept], reach)]]
+    if filters.level >= GUESS:
+        pairs = np.tile(queries, len(codes)), np.repeat(codes, len(queries))
+        grades = table.evidence_columns(*pairs)["grade"].reshape(len(codes), len(queries))
+        codes = codes[(grades <= GUESS).any(axis=1)]
+    return codes[question.pick(codes, k)], scored
+
+
+def _cart_answers(question: Question) -> list[Answer]:
     """The answers to a cart: other categories by the model, then its own by their evidence."""
-    k, how = picker.filters.k, picker.same_category
-    lines = _scored_answers(picker, cart)
+    k, how = question.filters.k, question.same_category
+    lines = _with_contributions(question, *_best_by_model(question, k))
     if how == "exclude":
         return lines
-    lines += _same_category_answers(picker, cart, k if how == "mix" else k - len(lines))
+    lines += _same_category_answers(question, k if how == "mix" else k - len(lines))
     if how == "mix":
         lines.sort(key=lambda line: _weakness(line.evidence))
     return lines[:k]
 
 
-def _scored_answers(picker: Picker, cart: Sequence[int]) -> list[Answer]:
-    table, filters = picker.table, picker.filters
-    queries = [code for code in cart if table.item_count[code] or table.model.scores_unseen_items]
-    candidates = np.flatnonzero(picker.mask()).astype(np.int32)
-    if not queries or not len(candidates):
-        return []
-    scored = score_cart(table.model, np.array(queries, dtype=np.int32), candidates)
-    if filters.level < GUESS:
-        shown = np.zeros(len(table), dtype=np.bool_)
-        for code in queries:
-            shown[table.items_of(code, filters.level)] = True
-    else:
-        shown = np.ones(len(table), dtype=np.bool_)
-        shown[table.explained_with(*queries)] = False
-    kept = shown[scored.codes]
-    codes, total = scored.codes[kept], scored.total[kept]
-    ordered = codes[best(total, _reach(picker, len(codes)))]
-    if filters.level >= GUESS:
-        ordered = ordered[_not_refuted(table, queries, ordered)]
-    chosen = ordered[picker.take(ordered.tolist(), filters.k)]
-    return _with_contributions(table, queries, chosen, scored, filters.level)
-
-
-def _not_refuted(table: PairTable, queries: list[int], codes: Codes) -> Mask:
-    """Whether the counts leave it open that each of `codes` goes with some item of the cart."""
-    pairs = np.tile(queries, len(codes)).astype(np.int32), np.repeat(codes, len(queries))
-    grades = table.evidence_columns(*pairs)["grade"].reshape(len(codes), len(queries))
-    return np.asarray((grades <= GUESS).any(axis=1))
-
-
-def _with_contributions(
-    table: PairTable, queries: list[int], codes: Codes, scored: CartScores, level: int
-) -> list[Answer]:
+def _with_contributions(question: Question, codes: Codes, scored: CartScores) -> list[Answer]:
     """Answers with the cart items that they go with, the largest contribution first.
 
     Contributions have evidence, or are above their median.
     """
     if not len(codes):
         return []
-    parts = scored.parts(codes)
-    pairs = np.tile(queries, len(codes)).astype(np.int32), np.repeat(codes, len(queries))
-    evidence = table.evidence_of(*pairs)
+    table, parts = question.table, scored.parts(codes)
+    queries = known_queries(table.model, np.array(question.cart, dtype=np.int32)).tolist()
+    evidence = table.evidence_of(np.tile(queries, len(codes)), np.repeat(codes, len(queries)))
     lines = []
     for row, code in enumerate(codes.tolist()):
         mine = evidence[row * len(queries) : (row + 1) * len(queries)]
         grades = np.array([_grade_number(one) for one in mine])
         order = np.argsort(-parts[row], kind="stable")
-        good = order[(grades[order] <= level) & ((parts[row][order] > 0) | (grades[order] < GUESS))]
+        good = (grades <= question.filters.level) & ((parts[row] > 0) | (grades < GUESS))
         # none is above the median: the best of them
-        shown = good if len(good) else order[[np.argmin(grades[order])]]
+        shown = order[good[order]] if good.any() else order[[np.argmin(grades[order])]]
         reasons = tuple(Contribution(queries[i], mine[i]) for i in shown.tolist())
         lines.append(Answer(code, min((one.evidence for one in reasons), key=_weakness), reasons))
     return lines
 
 
-def _same_category_answers(picker: Picker, cart: Sequence[int], k: int) -> list[Answer]:
+def _same_category_answers(question: Question, k: int) -> list[Answer]:
     """Items of the cart's own categories with evidence, the surest lift first."""
-    table, level = picker.table, min(picker.filters.level, LIKELY)
+    table, level = question.table, min(question.filters.level, LIKELY)
     reasons: dict[int, list[Contribution]] = {}
-    for query in cart:
+    for query in question.cart:
         items = table.items_of(query, level)
-        items = items[[picker.is_own(item) for item in items.tolist()]]
-        for line in _answers(table, query, items):
+        for line in _answers(table, query, items[question.is_own(items)]):
             reasons.setdefault(line.code, []).append(Contribution(query, line.evidence))
-    for found in reasons.values():
-        found.sort(key=lambda one: _weakness(one.evidence))
-    ordered = sorted(reasons, key=lambda item: _weakness(reasons[item][0].evidence))
-    chosen = (ordered[place] for place in picker.take(ordered, k))
-    return [Answer(item, reasons[item][0].evidence, tuple(reasons[item])) for item in chosen]
+    lines = []
+    for item, why in reasons.items():
+        why.sort(key=lambda one: _weakness(one.evidence))
+        lines.append(Answer(item, why[0].evidence, tuple(why)))
+    lines.sort(key=lambda line: _weakness(line.evidence))
+    return _picked(question, lines, k)
+
+
+def _picked(question: Question, lines: list[Answer], k: int) -> list[Answer]:
+    """The first `k` lines that may be answers, of each item the first line."""
+    first = {line.code: line for line in reversed(lines)}
+    codes = np.array(list(dict.fromkeys(line.code for line in lines)), dtype=np.int32)
+    return [first[code] for code in codes[question.pick(codes, k)].tolist()]
 
 
 def _grade_number(evidence: Evidence) -> int:
@@ -329,43 +306,48 @@ def _weakness(evidence: Evidence) -> tuple[int, float]:
 # ---- what is not among the answers
 
 
-def _explained(picker: Picker, cart: Sequence[int]) -> list[Answer]:
+def _explained(question: Question) -> tuple[Answer, ...]:
     """The items that strata explain with an item of the cart, the largest overall lift first."""
-    table, month = picker.table, picker.filters.month
-    found = []
-    for query in cart:
+    table, month = question.table, question.filters.month
+    lines = []
+    for query in question.cart:
         for line in _answers(table, query, table.explained_with(query)):
             if month is None or line.evidence.season >> (month - 1) & 1:
-                why = (Contribution(query, line.evidence),) if len(cart) > 1 else ()
-                found.append(replace(line, goes_with=why))
-    found.sort(key=lambda line: -line.evidence.overall_lift)
-    return [found[place] for place in picker.take((line.code for line in found), picker.filters.k)]
+                why = (Contribution(query, line.evidence),) if len(question.cart) > 1 else ()
+                lines.append(replace(line, goes_with=why))
+    lines.sort(key=lambda line: -line.evidence.overall_lift)
+    return tuple(_picked(question, lines, question.filters.k))
 
 
-def _left_out(picker: Picker, cart: Sequence[int], room: int) -> int:
+def _left_out(question: Question, room: int) -> int:
     """The number of pairs without the evidence asked for that would fill the list."""
-    table, level = picker.table, picker.filters.level
-    if room <= 0 or level >= GUESS:
+    if room <= 0 or question.filters.level >= GUESS:
         return 0
-    weaker = {item for code in cart for item in table.items_of(code, GUESS).tolist()}
-    kept = (item for item in weaker if not (picker.is_own(item) or item in picker.blocked))
-    return len(picker.take(kept, room))
+    items = _partners(question, GUESS)
+    return len(question.pick(items[~question.is_own(items)], room))
 
 
-def _notes(picker: Picker, cart: Sequence[int], lines: Sequence[Answer]) -> tuple[str, ...]:
+def _partners(question: Question, level: int) -> Codes:
+    """The items that go with any item of the cart."""
+    parts = [question.table.items_of(code, level) for code in question.cart]
+    items: Codes = np.unique(np.concatenate(parts))
+    return items
+
+
+def _notes(question: Question, lines: Sequence[Answer]) -> tuple[str, ...]:
     """Sentences on new items, and on what the categories of the cart do to its answers."""
-    table, level = picker.table, min(picker.filters.level, LIKELY)
+    table, cart = question.table, question.cart
     notes = [NEW.format(printable(table.catalog.name(i))) for i in cart if not table.item_count[i]]
-    partners = {item for code in cart for item in table.items_of(code, level).tolist()}
-    others = partners - set(cart)
-    own = [item for item in others if picker.is_own(item) and picker.allows(item)]
-    if picker.same_category == "exclude":
-        if own and len(lines) < picker.filters.k:
+    partners = _partners(question, min(question.filters.level, LIKELY))
+    if question.same_category == "exclude":
+        own = partners[question.is_own(partners)]
+        number = int((question.allowed & ~question.blocked)[own].sum())
+        if number and len(lines) < question.filters.k:
             whose = "item's own category" if len(cart) == 1 else "cart's own categories"
-            number = f"{plural(len(own), 'answer')} with evidence of the {whose} left out."
-            notes.append(number if lines else f"{NO_OTHER} {number}")
-    elif len(cart) > 1 and lines and all(picker.is_own(line.code) for line in lines):
+            words = f"{plural(number, 'answer')} with evidence of the {whose} left out."
+            notes.append(words if lines else f"{NO_OTHER} {words}")
+    elif len(cart) > 1 and lines and question.is_own(np.array([one.code for one in lines])).all():
         notes.append("Every answer is of the cart's own categories.")
-    elif len(cart) > 1 and partners and not others:
+    elif len(cart) > 1 and len(partners) and np.isin(partners, cart).all():
         notes.append("The items that go with these are in the cart already.")
     return tuple(notes)
