@@ -179,11 +179,7 @@ def test_a_store_without_any_good_version_is_a_sentence(store: Path) -> None:
 
 @pytest.mark.parametrize("name", ["table/answers.arrow", "table/pairs.arrow", "arrays.safetensors"])
 @pytest.mark.parametrize("content", [b"", b"noise" * 9999], ids=["truncated", "noise"])
-@pytest.mark.parametrize("share", [0.25, 0.0], ids=["in memory", "larger than the memory allows"])
-def test_files_changed_in_place_change_no_answer(
-    versions, tmp_path, name, content: bytes, share: float, monkeypatch
-) -> None:
-    monkeypatch.setattr("neatrec.serving.files.MAX_MEMORY_SHARE", share)
+def test_files_changed_in_place_change_no_answer(versions, tmp_path, name, content: bytes) -> None:
     bundle = Path(shutil.copytree(versions[0], tmp_path / "bundle"))
     watcher = BundleWatcher(ServiceSettings(bundle), Metrics())
     asking = TestClient(make_app(watcher.settings, watcher))

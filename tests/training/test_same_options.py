@@ -31,13 +31,7 @@ def test_the_first_other_option_is_named(
     tmp_path, choice, options: TrainOptions, other: str | None
 ) -> None:
     train_bundle(dated_shop, tmp_path / "bundle", choice, options)
-    assert trained_otherwise(tmp_path / "bundle", dated_shop(), LIFT, TrainOptions()) == other
-
-
-def test_other_baskets_alone_are_no_other_options(tmp_path: Path) -> None:
-    train_bundle(dated_shop, tmp_path / "bundle", LIFT)
-    undated = replace(dated_shop(), times=None)
-    assert trained_otherwise(tmp_path / "bundle", undated, LIFT, TrainOptions()) is None
+    assert trained_otherwise(tmp_path / "bundle", LIFT, TrainOptions()) == other
 
 
 def test_serve_neither_serves_nor_replaces_a_bundle_of_another_model(

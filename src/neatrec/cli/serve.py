@@ -137,7 +137,7 @@ def _train(baskets: Baskets, out: Path, output: OutputOptions) -> None:
     choice, options = ModelChoice(), TrainOptions(progress=output.show_progress)
     shown = printable(out)
     if is_bundle(out):
-        if (other := trained_otherwise(out, baskets, choice, options)) is not None:
+        if (other := trained_otherwise(out, choice, options)) is not None:
             wanted = "a new folder, or a bundle of the same training"
             hint = f"`neatrec serve {shown}` serves it as it is."
             raise must_be("--out", wanted, f"{shown} ({other})", hint=hint)

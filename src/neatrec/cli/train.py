@@ -54,8 +54,8 @@ def train(
     reproducible: bool = typer.Option(
         False, "--reproducible", help="One thread: same seed, same bits."
     ),
-    k: int | None = typer.Option(
-        None, "-k", metavar="N", help="Answers per item. Default: 100.", min=1
+    k: int = typer.Option(
+        100, "-k", metavar="N", help="Answers per item. Default: 100.", min=1, show_default=False
     ),
     same_category: str = typer.Option(
         "last",

@@ -219,7 +219,7 @@ def _open(path: Path) -> LoadedBundle:
     index = PairTable.open(bundle_in(path), verify=True)
     bundle = LoadedBundle(index, _before(path))
     # made before the first request needs them
-    _ = index.category, index.model, bundle.code_of_name
+    _ = index.model, bundle.code_of_name
     return bundle
 
 

@@ -150,45 +150,54 @@ class EvidenceTable:
         book
             The counts of the baskets, where some are made already.
         """
-        counted = _Counted.of(CountBook(baskets) if book is None else book, strata)
-        pairs, totals = counted.pairs, counted.totals
+        book, names = CountBook(baskets) if book is None else book, usable_strata(baskets, strata)
         category = baskets.catalog.category_of(None) if category is None else category
+        plain = CountOptions(directed=False, category_level=None)
+        tested = replace(plain, once_per_customer=customers_return(baskets))
+        pairs = book.count("all", replace(plain, forward=baskets.ordered, max_pairs=MAX_PAIRS))
+        times = pairs.column("customers" if tested.once_per_customer else "count")
+        totals = _totals(book, pairs, tested)
         fit = quasi_independence(totals.first, totals.second, totals.category)
-        overall = fit.of(pairs.query, pairs.item)
-        within = counted.within
-        expected = overall if within is None else within.of(pairs.query, pairs.item, counted.times)
+        overall = expected = fit.of(pairs.query, pairs.item)
+        strata_fit = StratifiedExpected.fit(baskets, names, tested, "quasi") if names else None
+        if strata_fit is not None:
+            expected = strata_fit.of(pairs.query, pairs.item, times)
         possible = possible_pairs(totals.first, totals.second, totals.category, directed=False)
         tests = max(possible, len(pairs))
-        q = benjamini_hochberg(poisson_tail(counted.times, expected), tests)
-        explained, season = counted.explained(overall, expected, q, tests)
-        found = CountedPairs(
+        q = benjamini_hochberg(poisson_tail(times, expected), tests)
+        explained, season = np.zeros(len(pairs), np.uint8), np.zeros(len(pairs), np.int32)
+        if strata_fit is not None:
+            lost = _lost_within_strata(times, overall, expected, q, tests)
+            reasons = strata_fit.explain(names, pairs.query[lost], pairs.item[lost])
+            explained[lost], season[lost] = reasons
+        counted = CountedPairs(
             count=pairs.column("count"),
             customers=pairs.columns.get("customers"),
             forward=pairs.columns.get("forward"),
             overall=overall,
             expected=expected,
             q=np.maximum(q, SMALLEST_Q),
-            season=season,
+            season=season if names else None,
             same_category=_same(category, pairs.query, pairs.item),
-            by_customer=counted.by_customer,
-            prior=counted.prior(),
+            by_customer=tested.once_per_customer,
+            prior=_lift_prior(book, pairs, times, totals, tested),
             price_per_month=_price_per_month(baskets, pairs),
         )
-        grade = grade_pairs(found.times, found.within, q)
+        grade = grade_pairs(times, counted.within, q)
         grade[explained > 0] = EXPLAINED - 1 + explained[explained > 0]
         return cls(
             one=pairs.query,
             other=pairs.item,
-            columns={**found.columns(), "grade": grade},
+            columns={**counted.columns(), "grade": grade},
             query_factor=fit.query,
             item_factor=fit.item,
             category=category,
-            strata=counted.strata,
+            strata=names,
             by_customer=counted.by_customer,
             min_count=pairs.options.min_count,
             baskets=pairs.margins.baskets,
             records=pairs.margins.records,
-            prior=found.prior,
+            prior=counted.prior,
         )
 
     def __len__(self) -> int:
@@ -207,9 +216,8 @@ class EvidenceTable:
     def find(self, queries: npt.ArrayLike, items: npt.ArrayLike) -> Places:
         """The row of each pair, -1 where it is not kept; aligned codes in any order."""
         one, other = np.asarray(queries, dtype=np.int32), np.asarray(items, dtype=np.int32)
-        found: Places = find_pairs(
-            self.start, self.other, np.minimum(one, other), np.maximum(one, other)
-        )
+        smaller, larger = np.minimum(one, other), np.maximum(one, other)
+        found: Places = find_pairs(self.start, self.other, smaller, larger)
         return found
 
     def of_pairs(
@@ -217,18 +225,15 @@ class EvidenceTable:
     ) -> dict[str, Numbers]:
         """The columns of aligned pairs, seen from the query; `rows`: their rows, where known."""
         query, item = np.asarray(queries, dtype=np.int32), np.asarray(items, dtype=np.int32)
-        place = self.find(query, item) if rows is None else np.asarray(rows)
-        kept, away = place >= 0, np.flatnonzero(place < 0)
-        found = {
-            name: np.full(len(place), UNKNOWN[values.dtype.kind]).astype(values.dtype)
-            for name, values in self.columns.items()
-        }
-        for name, values in found.items():
-            values[kept] = self.columns[name][place[kept]]
-        if len(away):
-            for name, values in self._unseen(query[away], item[away]).items():
-                if name in found:
-                    found[name][away] = values
+        row = self.find(query, item) if rows is None else np.asarray(rows)
+        kept, away = row >= 0, np.flatnonzero(row < 0)
+        unseen = self._unseen(query[away], item[away]) if len(away) else {}
+        found = {}
+        for name, values in self.columns.items():
+            found[name] = np.full(len(row), UNKNOWN[values.dtype.kind], values.dtype)
+            found[name][kept] = values[row[kept]]
+            if name in unseen:
+                found[name][away] = unseen[name]
         if "forward" in found:
             forward = found["forward"]
             backward = np.where(forward < 0, -1, found["count"] - forward)
@@ -301,74 +306,38 @@ class EvidenceTable:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class _Counted:
-    """The counts that the evidence is made of."""
+def _totals(book: CountBook, pairs: Counts, tested: CountOptions) -> Margins:
+    """The margins of what is tested: customers where they return, baskets otherwise."""
+    if not tested.once_per_customer:
+        return pairs.margins
+    if pairs.options.min_count > 1:
+        return book.margins("all", tested)
+    times, items = pairs.column("customers"), len(pairs.catalog)
+    first = np.bincount(pairs.query, times, items) + np.bincount(pairs.item, times, items)
+    return replace(pairs.margins, first=first, second=first, records=int(times.sum()))
 
-    book: CountBook
-    pairs: Counts
-    totals: Margins
-    """Of what is tested: customers where they return, baskets otherwise."""
-    within: StratifiedExpected | None
-    strata: tuple[str, ...]
-    tested: CountOptions
 
-    @classmethod
-    def of(cls, book: CountBook, strata: Sequence[str] | None) -> _Counted:
-        baskets, names = book.baskets, usable_strata(book.baskets, strata)
-        plain = CountOptions(directed=False, category_level=None)
-        tested = replace(plain, once_per_customer=customers_return(baskets))
-        pairs = book.count("all", replace(plain, forward=baskets.ordered, max_pairs=MAX_PAIRS))
-        return cls(
-            book,
-            pairs,
-            totals=book.margins("all", tested) if tested.once_per_customer else pairs.margins,
-            within=StratifiedExpected.fit(baskets, names, tested, "quasi") if names else None,
-            strata=names,
-            tested=tested,
-        )
+def _lift_prior(
+    book: CountBook, pairs: Counts, times: Numbers, totals: Margins, tested: CountOptions
+) -> LiftPrior | None:
+    """The prior of the lifts, fitted to all pairs or to a sample of them."""
+    if pairs.options.min_count <= LEAST_COUNT:
+        margins = replace(totals, pairs=pairs.margins.pairs)
+        repeated = replace(pairs, options=tested, margins=margins, columns={"count": times})
+    else:
+        share = min(1.0, MOST_PAIRS / pairs.margins.pairs)
+        repeated = book.count("all", replace(tested, min_count=LEAST_COUNT, share=share))
+    return lift_prior(repeated, book)
 
-    @property
-    def by_customer(self) -> bool:
-        return self.tested.once_per_customer
 
-    @property
-    def times(self) -> Numbers:
-        return self.pairs.column("customers" if self.by_customer else "count")
-
-    def prior(self) -> LiftPrior | None:
-        counted = self.pairs.margins.pairs
-        if self.pairs.options.min_count <= LEAST_COUNT:
-            seen = replace(self.totals, pairs=counted)
-            repeated = replace(
-                self.pairs, options=self.tested, margins=seen, columns={"count": self.times}
-            )
-        else:
-            share = min(1.0, MOST_PAIRS / counted)
-            options = replace(self.tested, min_count=LEAST_COUNT, share=share)
-            repeated = self.book.count("all", options)
-        return lift_prior(repeated, self.book)
-
-    def explained(
-        self, overall: Numbers, expected: Numbers, q: Numbers, tests: int
-    ) -> tuple[npt.NDArray[np.uint8], Numbers | None]:
-        """The number, from 1, of the column that explains each pair, and the months of its season.
-
-        A pair is explained if it is certain over all baskets but a guess within strata.
-        """
-        explained = np.zeros(len(overall), dtype=np.uint8)
-        if self.within is None:
-            return explained, None
-        q_overall = benjamini_hochberg(poisson_tail(self.times, overall), tests)
-        before, after = (
-            grade_pairs(self.times, exact_estimate(self.times, e), rate)
-            for e, rate in ((overall, q_overall), (expected, q))
-        )
-        lost = np.flatnonzero((before == CERTAIN) & (after >= GUESS))
-        season = np.zeros(len(overall), dtype=np.int32)
-        found = self.within.explain(self.strata, self.pairs.query[lost], self.pairs.item[lost])
-        explained[lost], season[lost] = found
-        return explained, season
+def _lost_within_strata(
+    times: Numbers, overall: Numbers, expected: Numbers, q: Numbers, tests: int
+) -> Places:
+    """The pairs that are certain over all baskets but a guess, or less, within strata."""
+    q_overall = benjamini_hochberg(poisson_tail(times, overall), tests)
+    before = grade_pairs(times, exact_estimate(times, overall), q_overall)
+    after = grade_pairs(times, exact_estimate(times, expected), q)
+    return np.flatnonzero((before == CERTAIN) & (after >= GUESS))
 
 
 def _price_per_month(baskets: Baskets, pairs: Counts) -> Numbers | None:

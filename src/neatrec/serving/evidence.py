@@ -86,15 +86,6 @@ def strength_of(grade: int, lift_low: float) -> str | None:
     return next((word for word, low in STRENGTHS.items() if lift_low >= low), None)
 
 
-def thresholds() -> dict[str, dict[str, float]]:
-    """The bounds behind the words, as a manifest states them."""
-    return {
-        "certain": {"q": CERTAIN_Q, "lift_low": 1.0, "times": CERTAIN_TIMES},
-        "likely": {"q": LIKELY_Q, "lift_low": 1.0, "times": 1},
-        **{word: {"lift_low": low} for word, low in STRENGTHS.items()},
-    }
-
-
 FOOTER = "Association, not proof of extra sales."
 
 REASONS = {

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from neatrec.data.catalog import UNKNOWN, of_categories
 from neatrec.errors import must_be_one_of, require_whole
 from neatrec.serving.evidence import GRADES, GUESS, LIKELY
-from neatrec.serving.table import SAME_CATEGORY, PairTable
+from neatrec.serving.files import SAME_CATEGORY
+from neatrec.serving.table import PairTable
 
 Mask = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.int32]

@@ -198,7 +198,7 @@ def _of_category(question: Question, members: Mask, k: int) -> list[Answer]:
     weight = np.zeros(len(table), dtype=np.int64)
     for seller in sellers[count[sellers] > 0].tolist():
         weight[table.items_of(seller)] += count[seller]
-    items = np.flatnonzero(weight)
+    items = np.flatnonzero(weight).astype(np.int32)
     items = items[~question.is_own(items)]
     items = items[np.argsort(-weight[items], kind="stable")]
     return [

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from neatrec.bundle import bundle_lock, read_manifest
-from neatrec.bundle.store import parameters_of
+from neatrec.bundle import bundle_lock, read_manifest, save_bundle
 from neatrec.cooccurrence.count_book import CountBook
 from neatrec.cooccurrence.engine import MEMORY, Engine
 from neatrec.cooccurrence.strata import parse_strata, usable_strata
@@ -21,15 +21,17 @@ from neatrec.models.counts import ranked_within
 from neatrec.models.measure import measured
 from neatrec.models.parameters import parse_settings
 from neatrec.models.run import Progress, Run
-from neatrec.serving import PairTable, save_indexed
-from neatrec.serving.build import K
-from neatrec.serving.table import NOTE, SAME_CATEGORY
+from neatrec.serving import PairTable
+from neatrec.serving.build import BuiltTable, K
+from neatrec.serving.files import SAME_CATEGORY
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)
 
 DEFAULT_MODEL = "odds"
 """docs/explanation/evaluation.md compares it with the others."""
+NOTE = "training"
+"""The entry of the manifest's notes with the options of the training."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,8 @@ class TrainOptions:
     """Columns within which evidence is measured: basket_size, month, any attribute.
 
     None: basket size, month and store, as far as the baskets have them; (): none."""
-    k: int | None = None
-    """Answers kept per item in the serving table; None: the default."""
+    k: int = K
+    """Answers kept per item in the serving table."""
     same_category: str = SAME_CATEGORY[0]
     """Place of answers of the question's own category, where a question names none."""
     engine: Engine = MEMORY
@@ -77,13 +79,12 @@ class TrainOptions:
     progress: Callable[[Progress], None] | None = None
 
     def __post_init__(self) -> None:
-        require_whole("k", self.k, or_none=True)
+        require_whole("k", self.k)
         if self.same_category not in SAME_CATEGORY:
             raise must_be_one_of("same_category", SAME_CATEGORY, self.same_category)
         object.__setattr__(self, "strata", parse_strata(self.strata))
 
-    @property
-    def run(self) -> Run:
+    def run(self, book: CountBook | None = None) -> Run:
         """The options of the fit."""
         return Run(
             rng=self.seed,
@@ -91,12 +92,8 @@ class TrainOptions:
             threads=self.threads,
             reproducible=self.reproducible,
             progress=self.progress,
+            book=book,
         )
-
-    @property
-    def answers(self) -> int:
-        """Answers kept per item."""
-        return K if self.k is None else self.k
 
 
 def train_bundle(
@@ -109,43 +106,41 @@ def train_bundle(
     options = TrainOptions() if options is None else options
     model = choice.make()
     _check(model, options)
+    notes = {NOTE: _asked(model, options)}
     with bundle_lock(out):
         baskets = read()
         book = CountBook(baskets, options.engine)
         strata = usable_strata(baskets, options.strata)
         model.parameters = ranked_within(model.parameters, strata)
-        cost = measured(lambda: model.fit(baskets, replace(options.run, book=book)))
-        save_indexed(
+        fit = measured(lambda: model.fit(baskets, options.run(book)))
+        table = BuiltTable.of(
+            model, book, k=options.k, strata=strata, same_category=options.same_category
+        )
+        keep_users = options.keep_users and model.user_ids is not None
+        save_bundle(
             model,
             out,
-            baskets,
-            book=book,
-            k=options.answers,
-            strata=strata,
-            same_category=options.same_category,
             seed=options.seed,
-            keep_users=options.keep_users and _has_users(model),
+            keep_users=keep_users,
+            notes=notes,
+            write_extra=table.write,
         )
+    if options.keep_users and not keep_users:
+        log.warning("keeping no users: the baskets name none")
     log.debug("wrote bundle %s, counted %s", printable(out), ", ".join(book.passes))
-    costs = {"train_seconds": cost.seconds, "peak_mb": round(cost.peak_mb, 1)}
+    costs = {"train_seconds": fit.seconds, "peak_mb": round(fit.peak_mb, 1)}
     return {"bundle": str(out), **costs, **_report(model, PairTable.open(out, verify=False))}
 
 
 def _check(model: Model, options: TrainOptions) -> None:
     """Refuse options that the model cannot honor, before any basket is read."""
-    model.check_run(options.run)
+    model.check_run(options.run())
     if options.keep_users and not model.user_arrays:
         raise ParameterError(
             f"`keep_users` is of no use to model {model.name!r}, which learns nothing about users",
             hint="Leave keep_users out.",
             argument="keep_users",
         )
-
-
-def _has_users(model: Model) -> bool:
-    if model.user_ids is None:
-        log.warning("keeping no users: the baskets name none")
-    return model.user_ids is not None
 
 
 def _report(model: Model, table: PairTable) -> dict[str, Any]:
@@ -164,31 +159,23 @@ def _report(model: Model, table: PairTable) -> dict[str, Any]:
     }
 
 
-def trained_otherwise(
-    bundle: Path, baskets: Baskets, choice: ModelChoice, options: TrainOptions
-) -> str | None:
-    """The first option of a bundle that differs, such as "--model neat"; None: there is none.
-
-    Baskets and, of other baskets, strata are not compared.
-    """
-    manifest = read_manifest(bundle)
-    model, table = choice.make(), manifest.notes.get(NOTE, {})
-    strata = usable_strata(baskets, options.strata)
-    facts: dict[str, tuple[Any, Any]] = {
-        "--model": (manifest.model, model.name),
-        "--seed": (manifest.seed, options.seed),
-        "--keep-users": (manifest.keeps_users, options.keep_users),
-        "-k": (table.get("k"), options.answers),
-        "--same-category": (table.get("same_category"), options.same_category),
+def _asked(model: Model, options: TrainOptions) -> dict[str, Any]:
+    """The options of a training that decide its bundle, as the manifest holds them."""
+    strata = None if options.strata is None else ",".join(options.strata) or "none"
+    return {
+        "--model": model.name,
+        "--seed": options.seed,
+        "--keep-users": options.keep_users,
+        "-k": options.k,
+        "--same-category": options.same_category,
+        "--strata": strata,
+        **{f"--set {name}": value for name, value in model.parameters.to_dict().items()},
     }
-    if manifest.data_hash == baskets.hash:
-        before = table.get("evidence", {}).get("strata", ())
-        facts["--strata"] = ",".join(before) or "none", ",".join(strata) or "none"
-    if manifest.model == model.name:
-        found = parameters_of(manifest, bundle).to_dict()
-        wanted = ranked_within(model.parameters, strata).to_dict()
-        if manifest.data_hash != baskets.hash:
-            wanted.pop("strata", None)
-        facts |= {f"--set {name}": (found.get(name), value) for name, value in wanted.items()}
-    other = (f"{name} {printable(was)}" for name, (was, now) in facts.items() if was != now)
-    return next(other, None)
+
+
+def trained_otherwise(bundle: Path, choice: ModelChoice, options: TrainOptions) -> str | None:
+    """The first option of a bundle that differs, such as "--model neat"; None: there is none."""
+    before = read_manifest(bundle).notes.get(NOTE, {})
+    now = json.loads(json.dumps(_asked(choice.make(), options)))
+    other = (name for name, value in now.items() if before.get(name) != value)
+    return next((f"{name} {printable(before.get(name))}" for name in other), None)
