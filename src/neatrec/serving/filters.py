@@ -118,10 +118,11 @@ class Question:
         own: Mask = np.isin(category, self.own) & (category != UNKNOWN)
         return own
 
-    def scorable(self) -> Codes:
+    def scorable(self) -> Mask:
         """The bought items of other categories that a model may score, blocked ones too."""
-        allowed = self.allowed & (self.table.item_count > 0)
-        return np.flatnonzero(allowed & ~of_categories(self.category, self.own)).astype(np.int32)
+        own = of_categories(self.category, self.own)
+        allowed: Mask = self.allowed & ~own & (self.table.item_count > 0)
+        return allowed
 
     def pick(self, codes: Codes, k: int) -> npt.NDArray[np.intp]:
         """The positions of the first `k` items that may be answers; none is picked again."""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from neatrec.data.catalog import UNKNOWN
 from neatrec.errors import must_be
 from neatrec.models.items import Item, find_items, in_categories
-from neatrec.models.ranking import CartScores, best, known_queries, score_cart
+from neatrec.models.ranking import CartScores, best, score_allowed
 from neatrec.serving.answers import Answer, Answers, Contribution
 from neatrec.serving.evidence import GRADES, GUESS, LIKELY, Evidence
 from neatrec.serving.filters import Filters, Mask, Question, ShopRules
@@ -210,16 +210,15 @@ def _of_category(question: Question, members: Mask, k: int) -> list[Answer]:
 # ---- by the model
 
 
-def _best_by_model(question: Question, k: int) -> tuple[Codes, CartScores]:
-    """The best items by the model whose pairs the counts and the strata do not refute.
+def _best_by_model(question: Question, k: int) -> tuple[Codes, Codes, CartScores]:
+    """The best items by the model, the items asked for that it scores, and its scores.
 
-    Below the level `guess` only items with evidence are answers.
+    Below the level `guess` only items with evidence are answers, else all whose pairs neither the
+    counts nor the strata refute.
     """
-    table, filters, candidates = question.table, question.filters, question.scorable()
-    queries = known_queries(table.model, np.array(question.cart, dtype=np.int32))
-    if not len(queries) or not len(candidates):
-        return candidates[:0], CartScores(candidates[:0], np.zeros(0), lambda _: np.zeros((0, 0)))
-    scored = score_cart(table.model, queries, candidates)
+    table, filters = question.table, question.filters
+    cart = np.array(question.cart, dtype=np.int32)
+    queries, scored = score_allowed(table.model, cart, question.scorable())
     shown = np.full(len(table), filters.level >= GUESS)
     if filters.level >= GUESS:
         shown[table.explained_with(*queries.tolist())] = False
@@ -234,7 +233,7 @@ def _best_by_model(question: Question, k: int) -> tuple[Codes, CartScores]:
         pairs = np.tile(queries, len(codes)), np.repeat(codes, len(queries))
         grades = table.evidence_columns(*pairs)["grade"].reshape(len(codes), len(queries))
         codes = codes[(grades <= GUESS).any(axis=1)]
-    return codes[question.pick(codes, k)], scored
+    return codes[question.pick(codes, k)], queries, scored
 
 
 def _cart_answers(question: Question) -> list[Answer]:
@@ -249,7 +248,9 @@ def _cart_answers(question: Question) -> list[Answer]:
     return lines[:k]
 
 
-def _with_contributions(question: Question, codes: Codes, scored: CartScores) -> list[Answer]:
+def _with_contributions(
+    question: Question, codes: Codes, queries: Codes, scored: CartScores
+) -> list[Answer]:
     """Answers with the cart items that they go with, the largest contribution first.
 
     Contributions have evidence, or are above their median.
@@ -257,7 +258,6 @@ def _with_contributions(question: Question, codes: Codes, scored: CartScores) ->
     if not len(codes):
         return []
     table, parts = question.table, scored.parts(codes)
-    queries = known_queries(table.model, np.array(question.cart, dtype=np.int32)).tolist()
     evidence = table.evidence_of(np.tile(queries, len(codes)), np.repeat(codes, len(queries)))
     lines = []
     for row, code in enumerate(codes.tolist()):
@@ -267,7 +267,7 @@ def _with_contributions(question: Question, codes: Codes, scored: CartScores) ->
         good = (grades <= question.filters.level) & ((parts[row] > 0) | (grades < GUESS))
         # none is above the median: the best of them
         shown = order[good[order]] if good.any() else order[[np.argmin(grades[order])]]
-        reasons = tuple(Contribution(queries[i], mine[i]) for i in shown.tolist())
+        reasons = tuple(Contribution(int(queries[i]), mine[i]) for i in shown.tolist())
         lines.append(Answer(code, min((one.evidence for one in reasons), key=_weakness), reasons))
     return lines
 
