@@ -89,16 +89,6 @@ def test_with_known_times_the_last_fifth_validates() -> None:
     assert learned["strong_pairs"] == 2 * len(pairs_of_the_last_fifth)
 
 
-def test_baskets_of_one_moment_are_halved_by_id() -> None:
-    baskets = toy_baskets()
-    still = replace(baskets, times=np.zeros(len(baskets), dtype=np.int64))
-    model, plain = (
-        make_model("shrunk-lift-tuned", strong_lift=2),
-        make_model("shrunk-lift-tuned", strong_lift=2),
-    )
-    assert model.fit(still).learned == plain.fit(baskets).learned
-
-
 def test_too_few_strong_pairs_leave_k_at_one(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="neatrec"):
         model = make_model("shrunk-lift-tuned").fit(toy_baskets(60))
@@ -108,12 +98,6 @@ def test_too_few_strong_pairs_leave_k_at_one(caplog: pytest.LogCaptureFixture) -
         "hit_rates": {},
     }
     assert "keeping k = 1" in caplog.text
-
-
-def test_scores_are_those_of_shrunk_lift_with_the_chosen_strength() -> None:
-    tuned = make_model("shrunk-lift-tuned").fit(toy_baskets())
-    plain = make_model("shrunk-lift", k=tuned.learned["k"]).fit(toy_baskets())
-    assert np.array_equal(tuned.score_all(np.arange(22)), plain.score_all(np.arange(22)))
 
 
 @pytest.mark.real
