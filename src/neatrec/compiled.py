@@ -31,7 +31,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 PACKAGE = Path(__file__).parent
 RELAXED = {"reassoc", "contract", "nsz", "arcp"}
-"""What the compiler may do with sums; it may not assume that there are no NaN.
+"""Freedoms of the compiler with sums; it may not assume that there are no NaN.
 
 A function that has these flags and is called by a compiled one is `forceinline`. Machine code
 brings a copy of every function it calls, each with its sums in an order of its own, and a process

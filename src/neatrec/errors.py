@@ -172,7 +172,7 @@ def bad_file(
 
 @contextmanager
 def writing(what: str, place: object, hint: str | None = None) -> Iterator[None]:
-    """What the system refuses meanwhile, as a `ResourceError`: `what` cannot be written there."""
+    """A refusal of the system meanwhile, as a `ResourceError`: `what` cannot be written there."""
     try:
         yield
     except OSError as error:

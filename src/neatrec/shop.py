@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SHOWN = ("item", "other", "grade", "strength", "lift", "lift_low", "lift_high", "count", "beyond")
 """Columns of the pairs that a notebook shows."""
 STATISTICS = ("shrunk-lift-tuned", "llr", "popco", "pop")
-"""What `Shop.evaluate` compares the model with."""
+"""The models that `Shop.evaluate` compares the model with."""
 
 
 P = ParamSpec("P")
@@ -171,8 +171,8 @@ class Shop:
         exclude
             Ids or names of items that are no answers.
         same_category
-            Place of answers of the item's own category: `last`, `exclude`, or `mix`; by default as
-            trained.
+            Position of answers from the item's own category: `last`, `exclude`, or `mix`; by
+            default as trained.
         diversify
             At most one answer per category.
         """
@@ -363,7 +363,7 @@ def fit(
         Columns within which evidence is measured; None: basket size, month and store, as far as
         they are known, (): none.
     same_category
-        Place of answers of the question's own category, where a question names none: `last`,
+        Position of answers from the query's own category, unless a question names one: `last`,
         `exclude`, or `mix`.
     seed
         Seed of all random numbers.

@@ -50,7 +50,7 @@ def without_passwords(text: str) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """What a library says, without its stack."""
+    """The message of a library, without its stack."""
     return printable(str(error).split("\n", 1)[0], 200)
 
 

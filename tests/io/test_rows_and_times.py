@@ -138,7 +138,9 @@ def test_a_format_is_taken_at_its_word(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="line 3, column 'at': must be a time"):
         moments(tmp_path, ["31.1.24", "2024-01-31"], time_format="%d.%m.%y")
     for wrong in ("%d.%m.", "31.1.2024", "%Q"):
-        with pytest.raises(ParameterError, match="`time_format` must be the signs of a whole date"):
+        with pytest.raises(
+            ParameterError, match="`time_format` must be the codes of a complete date"
+        ):
             moments(tmp_path, ["31.1.24"], time_format=wrong)
 
 

@@ -261,7 +261,7 @@ def test_a_folder_that_is_no_store_is_refused(nights: list[Path], tmp_path: Path
         (tmp_path / "file", ParameterError, "`store` must be a folder"),
         (nights[1], ParameterError, "which holds bundles; this is one"),
         (tmp_path / "odd", BundleError, "is not a link of a store"),
-        (tmp_path / "gone", BundleError, "links to a live version that is not there"),
+        (tmp_path / "gone", BundleError, "links to a missing live version"),
     ):
         with pytest.raises(kind, match=message):
             publish(nights[0], store)

@@ -1,6 +1,6 @@
 """The folders of a bundle, the atomic replacement of the old one, and the lock of its one writer.
 
-Beside the bundle `NAME` there may be `.NAME.writing`, a new one that is not finished, and
+Beside the bundle `NAME` there may be `.NAME.writing`, an unfinished new one, and
 `.NAME.previous`, the old one between two renames where the system cannot exchange two folders in
 one step. After a crash the older bundle is under `NAME` or under `.NAME.previous`; readers look in
 this order, the next writer cleans up.

@@ -126,7 +126,7 @@ def _from_entries(entries: dict[str, Any], file: Path) -> Manifest:
 
 
 def check_entries(entries: Any, kinds: Kinds, file: Path) -> None:
-    """Refuse an entry of a JSON file that is missing, of another type, or a negative integer."""
+    """Refuse a missing entry of a JSON file, one of another type, or a negative integer."""
     if not isinstance(entries, dict):
         raise damaged(file, f"it must hold objects, got {printable(repr(entries), 60)}")
     for name, allowed in kinds.items():
@@ -154,7 +154,7 @@ def _canonical(entries: Mapping[str, Any]) -> bytes:
 
 
 def damaged(file: Path, why: str) -> BundleError:
-    """The error for a file that is not as it was written."""
+    """The error for a damaged file."""
     return BundleError(
         f"{printable(file)} is damaged: {why}",
         file=str(file),

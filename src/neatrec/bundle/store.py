@@ -38,7 +38,7 @@ from neatrec.text import printable
 
 ARRAYS, ITEMS, USERS = "arrays.safetensors", "items.parquet", "users.parquet"
 MAX_ATTEMPTS = 20
-"""Reads of a bundle that is replaced meanwhile, before giving up."""
+"""Attempts to read a bundle that is being replaced."""
 
 Result = TypeVar("Result")
 WriteExtraFiles = Callable[[Path], Mapping[str, Any]]
@@ -296,9 +296,7 @@ def model_of(
     parameters = parameters_of(manifest, folder)
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise damaged(
-                folder / ARRAYS, f"array {printable(name)!r} holds a number that is not finite"
-            )
+            raise damaged(folder / ARRAYS, f"array {printable(name)!r} holds a non-finite number")
     try:
         model = model_class(manifest.model).from_arrays(parameters, catalog, arrays)
         model.score_all([0])

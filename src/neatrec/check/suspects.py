@@ -40,7 +40,7 @@ class SuspectItem:
 
 @dataclass(frozen=True)
 class InseparablePair:
-    """An item that is hardly ever bought without `partner`."""
+    """An item hardly ever bought without `partner`."""
 
     item: str | int
     name: str

@@ -42,7 +42,7 @@ def export(
     table: str | None = typer.Option(
         None,
         metavar="NAME",
-        help="Table of PostgreSQL (SCHEMA.TABLE) or key of Redis that is replaced. Default: "
+        help="Table of PostgreSQL (SCHEMA.TABLE) or key of Redis to replace. Default: "
         "public.neatrec_complements, neatrec:complements.",
     ),
 ) -> None:

@@ -40,7 +40,7 @@ def option(default: Any, *names: str, **how: Any) -> Any:
 
 
 def argument(**how: Any) -> Any:
-    """A field of a group that is a required argument, as `typer.Argument` takes it."""
+    """A required argument as a field of a group, as `typer.Argument` takes it."""
     return field(metadata={"typer": typer.Argument(**how)})
 
 
@@ -114,7 +114,7 @@ def require_device(device: str) -> None:
 SAME_CATEGORY: Any = typer.Option(
     None,
     metavar="last|exclude|mix",
-    help="Place of answers of the item's own category. Default: as trained, or last.",
+    help="Position of answers from the item's own category. Default: as trained, or last.",
 )
 K: Any = typer.Option(10, "-k", help="Number of answers per item or cart.", min=1)
 MIN_EVIDENCE: Any = typer.Option(
@@ -177,7 +177,7 @@ COMMAND_LINE_TYPES: dict[str, Any] = {
     "query": Path | None,
     "flag": bool,
 }
-"""What typer parses for an `OptionInfo` of each kind; text for the others."""
+"""The type that typer parses for an `OptionInfo` of each kind; text for the others."""
 
 
 def with_groups(

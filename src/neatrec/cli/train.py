@@ -59,7 +59,7 @@ def train(
     ),
     same_category: str = typer.Option(
         "last",
-        metavar="PLACE",
+        metavar="POSITION",
         help="Answers of the same category: last (default), mix or exclude.",
         show_default=False,
     ),

@@ -1,4 +1,4 @@
-"""`Engine`: the place where pairs are counted, and its threads."""
+"""`Engine`: memory or Spark, which count the pairs, and the number of threads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_THREADS = 1024
 
 @dataclass(frozen=True)
 class Engine:
-    """The place where pairs are counted; all engines give the same counts.
+    """The engine that counts the pairs; all engines give the same counts.
 
     >>> Engine(threads=2).thread_count
     2

@@ -31,7 +31,7 @@ Floats = npt.NDArray[np.float64]
 CountedPairs = tuple[Codes, Codes, npt.NDArray[Any]]
 """Aligned queries, items and counts."""
 SIGNIFICANT = 1e-7
-"""Largest probability by chance of a factor of strata that is applied."""
+"""Largest probability by chance of a factor of strata to apply."""
 
 
 @dataclass(frozen=True, eq=False)

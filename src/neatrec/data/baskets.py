@@ -59,7 +59,7 @@ class Baskets(TableResult):
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     """Further columns by name, for strata."""
     dropped: Mapping[str, int] = field(default_factory=dict)
-    """What the source left out: reason -> rows or baskets."""
+    """Rows or baskets that the source left out, by reason."""
     source: str = ""
     """Where they came from, for reports."""
     integer_ids: bool = False

@@ -24,7 +24,7 @@ MALFORMED = (
     *(OSError, LookupError, TypeError, ValueError, AttributeError, RuntimeError),
     ParameterError,
 )
-"""What reading a saved file raises that is damaged or foreign."""
+"""Errors of reading a damaged or foreign file."""
 
 
 def string_array(values: Any) -> pa.LargeStringArray:
@@ -38,7 +38,7 @@ def string_array(values: Any) -> pa.LargeStringArray:
 
 
 def as_integers(ids: pa.LargeStringArray) -> pa.Int64Array | None:
-    """`ids` as integers, or None where some id is no integer, or one that is written otherwise.
+    """`ids` as integers, or None if an id is no integer or is written in another way.
 
     >>> as_integers(string_array(["7", "10"])).to_pylist(), as_integers(string_array(["007"]))
     ([7, 10], None)

@@ -57,7 +57,7 @@ class ExpectedLimit:
 
 @dataclass(frozen=True)
 class CountOptions:
-    """What is counted, and which pairs are kept; margins are those of all pairs.
+    """Pairs to count and pairs to keep; margins are those of all pairs.
 
     >>> CountOptions(directed=False, min_count=5).min_count
     5

@@ -20,7 +20,7 @@ except ImportError:
 COMPARED = 120
 """Names that share most trigrams with the words are compared one by one."""
 NEAR = 0.55
-"""How similar a name must be to be found, 0 to 1."""
+"""Smallest similarity of a match, 0 to 1."""
 EXACT = 1.3
 """The similarity of a name with all the words; it is more where they stand together."""
 LONGEST = 120
@@ -29,7 +29,7 @@ BUCKETS = 1 << 18
 
 
 class NameSearch:
-    """Finds items by whole words, beginnings of words, or something close to the name."""
+    """Search of items by words, beginnings of words, or similar names."""
 
     def __init__(self, names: Sequence[str], popularity: npt.NDArray[np.int64]) -> None:
         self.names = [folded(name) for name in names]
@@ -103,12 +103,12 @@ class NameSearch:
 
 
 def folded(text: str) -> str:
-    """The part of a name that is looked at: small letters, one blank between words."""
+    """The compared part of a name: lower case, one blank between words."""
     return spelled(text)[:LONGEST]
 
 
 def spelled(text: str) -> str:
-    """A whole name: small letters, one blank between words."""
+    """The complete name: lower case, one blank between words."""
     return " ".join(text.casefold().split())
 
 

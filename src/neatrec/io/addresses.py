@@ -1,4 +1,4 @@
-"""SOURCE as an address: its kind, and the part of it that may be shown and kept."""
+"""SOURCE as an address: its kind, and the part that may be shown and stored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECRET = re.compile(
     r"|(api|access|private)[_-]?key)[\w.-]*)\s*=",
     re.IGNORECASE,
 )
-"""A parameter of an address, or of a text such as "host=shop password=...", that is secret."""
+"""A parameter of an address, or of a text such as "host=shop password=...", with a secret value."""
 READABLE = ("postgresql",)
 SYNONYMS = {"postgres": "postgresql"}
 WHERE_SECRETS_ARE = {"postgresql": "The password is read from PGPASSWORD or ~/.pgpass."}

@@ -105,7 +105,7 @@ def _column_of(
     catalogue: InputTable | None,
     export: Export | None,
 ) -> str | None:
-    """The column for `role`: the one that is named, that of a known export, or a usual one."""
+    """The column for `role`: the named one, that of an export, or one with a usual name."""
     named: str | None = getattr(options, role)
     if named is not None:
         return None if named == NONE and role not in ("basket", "item") else named
@@ -171,7 +171,7 @@ def _log_guessed(options: SourceOptions, roles: Mapping[str, Any], export: Expor
 def missing_column(
     table: InputTable, wanted: Mapping[str, str | None], missing: str, extra: str = ""
 ) -> SourceError:
-    """The error for a column that is not there, with the flags that are likely meant.
+    """The error for a missing column, with the flags that are likely meant.
 
     `wanted` is role -> column as asked for (None: not given), `missing` the role without a column.
     """

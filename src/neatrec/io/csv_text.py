@@ -92,7 +92,7 @@ def _row_per_item(file: SourceFile, path: Path, folder: Path, delimiter: str) ->
 
 
 def _unpacked(file: SourceFile, folder: Path) -> Path:
-    """The content of a gzip file; one that is cut off or damaged is refused."""
+    """The content of a gzip file; a truncated or damaged one is refused."""
     target = folder / f"plain-{uuid4().hex}.csv"
     with writing(TEMPORARY, folder), gzip.open(file.path) as source, target.open("wb") as out:
         try:

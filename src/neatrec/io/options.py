@@ -80,7 +80,7 @@ class SourceOptions:
     )
     price: str | None = option("Column of the price of one item, in the lines or in the catalogue.")
     attributes: tuple[str, ...] = option(
-        "Columns that describe the whole basket.", kind="columns", panel=None
+        "Columns that describe a basket.", kind="columns", panel=None
     )
     catalog: Any = option(
         "File of the items, bought or not, one row per item (in Python also a data frame).",
@@ -96,7 +96,7 @@ class SourceOptions:
         "Id of an item to leave out; repeatable.", "ID", "columns", ROWS
     )
     max_bad_rows: str | int | None = option(
-        "Number or share of unreadable rows that is accepted. Default: none.", "N|%", "limit", ROWS
+        "Number or share of unreadable rows to accept. Default: none.", "N|%", "limit", ROWS
     )
     basket_per_line: bool = option(
         "One basket per line, a list of its items, without a header.", "", "flag", ROWS
@@ -224,7 +224,7 @@ def _check_time_format(text: str) -> None:
     except ValueError:
         is_date = False
     if not is_date:
-        wanted = "the signs of a whole date, such as %d.%m.%Y %H:%M or %m/%d/%y"
+        wanted = "the codes of a complete date, such as %d.%m.%Y %H:%M or %m/%d/%y"
         raise must_be("time_format", wanted, text)
 
 

@@ -58,7 +58,7 @@ def open_postgresql(
 
 @contextmanager
 def _cursor(address: Address) -> Iterator[Any]:
-    """A cursor of a connection that is closed afterwards."""
+    """A cursor of a connection, which is closed afterwards."""
     from adbc_driver_postgresql import dbapi
 
     try:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MAX_LINE = 16_000_000
 DATA_FRAME = "the data frame"
-"""How errors call a table that is no file."""
+"""The name of a table without a file in errors."""
 KINDS = {
     "text": re.compile(r"VARCHAR|ENUM\(.*|JSON", re.DOTALL),
     "float": re.compile("FLOAT|DOUBLE"),

@@ -25,7 +25,7 @@ class ModelSpec:
     name: str
     kind: str
     make: Callable[[], Any] = field(compare=False)
-    """Makes a model that is not fitted yet."""
+    """Makes an unfitted model."""
     devices: tuple[str, ...] = ("cpu", "gpu")
     """Devices on which it can be fitted."""
 

@@ -1,4 +1,4 @@
-"""What the arrays of a model in a bundle may hold: one check for all models."""
+"""Kinds, shapes and ranges of the arrays of a model in a bundle: one check for all models."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ class Model(ABC):
 
     @classmethod
     def array_specs(cls) -> Mapping[str, ArraySpec]:
-        """What the arrays of a bundle may hold; checked before `_restore`."""
+        """Kind, shape and range of the arrays of a bundle, checked before `_restore`."""
         return {}
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Scores of whole carts, from counts of pairs or from weights of pairs."""
+"""Scores of carts, from counts of pairs or from weights of pairs."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _max_threads: ContextVar[int | None] = ContextVar("max threads", default=None)
 
 @contextmanager
 def thread_limit(threads: int | None) -> Iterator[None]:
-    """`parallel_slices` uses at most so many threads inside the block (None: one per core)."""
+    """`parallel_slices` uses at most `threads` threads inside the block (None: one per core)."""
     token = _max_threads.set(threads)
     try:
         yield

@@ -28,14 +28,14 @@ MODEL_CLASSES: Mapping[str, str] = {
     "jaccard": "neatrec.models.statistics:Jaccard",
     "odds": "neatrec.models.odds:Odds",
 }
-"""Name -> module:class. Only the model that is used is imported."""
+"""Name -> module:class. Only the selected model is imported."""
 
 MODEL_NAMES: tuple[str, ...] = tuple(MODEL_CLASSES)
 
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What `neatrec show` prints about a model."""
+    """Facts about a model that `neatrec show` prints."""
 
     name: str
     kind: str

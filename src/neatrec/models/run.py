@@ -23,7 +23,7 @@ class Progress:
     epochs: int
     """Epochs asked for."""
     done: float
-    """Share of the whole fit that is done, 0 to 1."""
+    """Finished share of the fit, 0 to 1."""
     pairs: int
     """Directed positive pairs seen in this epoch."""
     pairs_per_second: float

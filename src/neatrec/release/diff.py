@@ -1,4 +1,4 @@
-"""What changed between two bundles, and for which items most."""
+"""Changes between two bundles, and the items that changed most."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class BundleDiff:
     items: tuple[int, int]
     """Items that a training basket holds."""
     coverage: tuple[float, float]
-    """Share of sales whose item has an answer that is certain or likely."""
+    """Share of sales whose item has a certain or likely answer."""
     top10_changed: float
     """Share of the top ten answers with evidence that changed, weighted by sales."""
     items_new: int
@@ -106,7 +106,7 @@ def top_answers(index: PairTable) -> tuple[Codes, Codes]:
 
 
 def _changed(old: PairTable, new: PairTable, old_of: Codes) -> npt.NDArray[np.float64]:
-    """The share of each new item's top ten that is new or gone, shape (new items,)."""
+    """The share of new or removed answers among each new item's first ten, shape (new items,)."""
     (query, item), (old_query, old_item) = top_answers(new), top_answers(old)
     known = (old_of[query] >= 0) & (old_of[item] >= 0)
     as_old = old_of[query].astype(np.int64) * len(old) + old_of[item]

@@ -38,7 +38,7 @@ class ExportOptions:
     min_evidence: str | None = None
     """None: likely; for items that nobody has bought, the answers of their category."""
     same_category: str | None = None
-    """Place of answers of the item's own category: last, exclude, mix; None: as trained."""
+    """Position of answers from the item's own category: last, exclude, mix; None: as trained."""
     products: Path | None = None
     """The product export of a shop system."""
     table: str | None = None

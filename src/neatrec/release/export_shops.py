@@ -19,7 +19,7 @@ from neatrec.text import printable
 
 Codes = npt.NDArray[np.int32]
 NOWHERE = -1
-"""Of an item that is no product of the shop."""
+"""The reason for an item that is no product of the shop."""
 MAX_CELL = 1 << 24
 """Characters of a cell: descriptions of products hold pictures, too."""
 

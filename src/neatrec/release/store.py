@@ -67,8 +67,7 @@ class BundleStore:
             if version.folder.name == Path(target).name:
                 return version
         raise BundleError(
-            f"{printable(self.folder)} links to a live version that is not there: "
-            f"{printable(target)}",
+            f"{printable(self.folder)} links to a missing live version: {printable(target)}",
             hint="`neatrec publish --rollback STORE --to N` makes another one live.",
         )
 

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 PAGE, TABLES = "index.html", "tables"
 MODELS = (DEFAULT_MODEL, "llr", "popco")
-"""The models that are compared unless others are asked for: ours, a statistic, and counts."""
+"""The models to compare by default: ours, a statistic, and counts."""
 
 
 def make_report(
@@ -36,12 +36,12 @@ def make_report(
     *,
     split: str = "half",
 ) -> Leaderboard:
-    """Find pairs, compare models on baskets that none of them was trained on, write the report.
+    """Find pairs, compare models on held-out baskets, write the report.
 
     Parameters
     ----------
     baskets
-        All baskets: pairs are found in all, models trained on one part and tested on the other.
+        All baskets: pairs come from all, models are trained on one part and tested on the other.
     out
         Folder of the report; an earlier report there is replaced.
     models
@@ -88,5 +88,5 @@ def refuse_foreign(out: Path) -> None:
         raise SourceError(
             f"{printable(out)} is not empty and no report",
             file=str(out),
-            hint="Name a folder that is not there yet, or a report to replace.",
+            hint="Name a new folder, or a report to replace.",
         )

@@ -15,8 +15,8 @@ from neatrec.report.table import ReportTable, Row, TableColumn, format_number, f
 
 NO_LABELS = "There are no labels to compare models by: too few baskets, or no pair above chance."
 ABOUT_LABELS = (
-    "Each label is a pair that is bought together more often than by chance in baskets that no "
-    "model was trained on. A model ranks the candidates of the query; a hit at K means that the "
+    "Each label is a pair that is bought together more often than by chance in held-out "
+    "baskets. A model ranks the candidates of the query; a hit at K means that the "
     "item of the label is among the first K. Tied items share their ranks. Labels and lift "
     "statistics are related: both reward pairs above chance. The measures below that need no "
     "labels show how far the ranking depends on that."
@@ -63,7 +63,7 @@ def describe(result: Leaderboard, rows: Sequence[Row]) -> str:
     """Labels and candidates as text."""
     labels, level, candidates = result.task.labels, rows[0]["level"], rows[0]["candidates"]
     kind = "p =" if labels.level_kind == "p" else "a false-discovery rate of"
-    among = "the whole catalogue"
+    among = "the catalogue"
     if candidates.startswith("top"):
         among = f"the {candidates.removeprefix('top')} items bought most with the query"
     return f"{labels.protocol} labels at {kind} {level:g}, candidates: {among}"

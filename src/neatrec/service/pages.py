@@ -30,7 +30,7 @@ RULES = 500
 
 
 class PageForm(schemas.RequestModel):
-    """Fields of a page: a browser sends a blank text for each that is left empty."""
+    """Fields of a page: a browser sends an empty text for each empty field."""
 
     @model_validator(mode="before")
     @classmethod

@@ -90,7 +90,7 @@ REFUSED: dict[int, tuple[str, str, str | None]] = {
         f"the query string must be at most {MAX_QUERY_STRING:,} bytes",
         "Exclude fewer items.",
     ),
-    499: ("Gone", "the connection was closed before the whole body arrived", None),
+    499: ("Gone", "the connection was closed before the body was complete", None),
     500: ("Fault", "the service failed", "The log of the service says why."),
     503: ("Busy", "too many requests at once", "Try again in a second."),
 }

@@ -82,7 +82,7 @@ class Rules:
 
 
 def read_rules(file: Path, day: date | None = None) -> Rules:
-    """The rules in `file`; the error names the first line that is not a rule.
+    """The rules in `file`; the error names the first invalid line.
 
     Two pins to one position are an error as long as both hold on `day` (default: today) or later.
     """
@@ -105,7 +105,7 @@ def parse_rules(content: bytes, file: Path, day: date | None = None) -> Rules:
 
 
 def _rules(lines: Any, day: date) -> Iterator[Rule]:
-    """The rules of the lines; `ValueError` in the first one that is wrong."""
+    """The rules of the lines; `ValueError` at the first invalid one."""
     header = [name.strip().lower() for name in next(lines, [])]
     for name in REQUIRED:
         if name not in header:

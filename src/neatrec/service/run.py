@@ -43,7 +43,7 @@ PIPELINED = 8
 BACKLOG = 4096
 ENDING = (signal.SIGINT, signal.SIGTERM)
 CANNOT_START = 3
-"""The exit code of a worker that found no good bundle."""
+"""The exit code of a worker without a valid bundle."""
 FAILURE = "failure.txt"
 """In the folder that the workers share: why one of them cannot start."""
 

@@ -187,7 +187,7 @@ class PairsQuery(PairFilters):
 class SearchQuery(RequestModel):
     """A search by name."""
 
-    q: Words = Field(description="Name of an item, or part of it.")
+    q: Words = Field(description="Name of an item, or a part of the name.")
     k: Count = Field(default=10, description="Number of items.")
 
 
@@ -207,7 +207,7 @@ class Item(BaseModel):
 
 
 class FoundItem(Item):
-    """An item that a search found."""
+    """An item in the result of a search."""
 
     count: int | None = Field(default=None, description="Lines in the training baskets.")
     exact: bool | None = Field(

@@ -47,7 +47,7 @@ MAX_PAIRS = 25_000_000
 MONTH = 365.25 / 12 * 86_400e6
 """Microseconds."""
 UNKNOWN = {"f": np.nan, "i": -1, "u": 0}
-"""Kind of a column -> the value of a pair that is not kept and of which nothing else is known."""
+"""Kind of a column -> the value of a pair outside the table."""
 SMALLEST_Q = 1e-37
 """Smaller q-values are given as this one: float32 holds no less with all its digits."""
 
@@ -75,7 +75,7 @@ class CountedPairs:
 
     @property
     def times(self) -> Numbers:
-        """What is compared with `expected`."""
+        """The count that is compared with `expected`."""
         return self.customers if self.by_customer and self.customers is not None else self.count
 
     @cached_property
@@ -127,7 +127,7 @@ class EvidenceTable:
     baskets: int
     records: int
     prior: LiftPrior | None
-    """What lifts are estimated under; None where there are too few pairs: lifts are as counted."""
+    """The prior of the lifts; None if there are too few pairs: lifts are as counted."""
 
     @classmethod
     def of(
@@ -295,7 +295,7 @@ class EvidenceTable:
         return f"{within} {coverage_words(self.prior.coverage)}".lstrip()
 
     def about(self) -> dict[str, Any]:
-        """What was counted, for the manifest."""
+        """The options of the counts, for the manifest."""
         return {
             "min_count": self.min_count,
             "pairs": len(self),

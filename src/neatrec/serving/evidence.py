@@ -168,7 +168,7 @@ def fact(
     Parameters
     ----------
     kind
-        The NumPy type of its column. Integers are -1, others NaN where they are not known.
+        The NumPy type of its column. Integers are -1, other columns NaN where a value is missing.
     description
         One noun phrase, for the API, the page and the documentation.
     of
@@ -176,7 +176,7 @@ def fact(
     low, high
         Bounds of a known value, checked when a table is opened.
     show
-        How JSON writes a known value, where that is not the number itself; `json`: its type there.
+        The JSON form of a value, unless it is the number itself; `json`: its type there.
     optional
         Whether a table may lack its column.
     """
@@ -188,7 +188,7 @@ def fact(
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Evidence for a pair (query, item); an integer is -1, another NaN where it is not known.
+    """Evidence for a pair (query, item); an integer is -1, another number NaN where it is missing.
 
     "Customers" stands for baskets where customers do not return: see `times_words`.
     """

@@ -47,7 +47,7 @@ class Column(NamedTuple):
     low: float
     high: float
     unknown: float | None = None
-    """What stands for a value that is not known; None: all are known."""
+    """The marker of a missing value; None: no value is missing."""
     required: bool = True
 
     def trouble(self, values: npt.NDArray[Any] | None) -> str | None:

@@ -19,7 +19,7 @@ Mask = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.int32]
 
 LEVELS = ("certain", "likely", "guess", "category")
-"""What `min_evidence` may be, the strictest first. A rule of the shop needs no evidence."""
+"""Values of `min_evidence`, the strictest first. A rule of the shop needs no evidence."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Filters:
 
 
 EVERY_ITEM = -1
-"""In place of a query: a rule for all queries."""
+"""Stands for all queries in a rule."""
 
 
 class ShopRules(NamedTuple):
@@ -76,7 +76,7 @@ class ShopRules(NamedTuple):
     pinned: Mapping[int, tuple[tuple[int, int], ...]] = {}
     """Query -> (position, item), by position."""
     boosted: Mapping[int, Mapping[int, int]] = {}
-    """Query -> item -> places that it moves up."""
+    """Query -> item -> positions that it moves up."""
     available: Mask | None = None
     """The items that may be answers, shape (items,); None: all."""
 
@@ -86,7 +86,7 @@ class ShopRules(NamedTuple):
         return self.blocked.get(EVERY_ITEM, nothing) | self.blocked.get(query, nothing)
 
     def boosts(self, query: int) -> Mapping[int, int]:
-        """Item -> places that it moves up among the answers to `query`."""
+        """Item -> positions that it moves up among the answers to `query`."""
         return {**self.boosted.get(EVERY_ITEM, {}), **self.boosted.get(query, {})}
 
 

@@ -63,7 +63,7 @@ def recommend(
     exclude
         Ids or names of items that are no answers.
     same_category
-        Place of answers of the question's own category: `last`, `exclude`, or `mix`; by default
+        Position of answers from the query's own category: `last`, `exclude`, or `mix`; by default
         as trained.
     diversify
         At most one answer per category.

@@ -238,7 +238,7 @@ def not_in_cart(cart, filled, kind):
 
 @compiled
 def take_due(waiting, due, queue, filled):
-    """The first waiting complement that is due, or -1; the last of the queue takes its place."""
+    """The first waiting complement that is due, or -1; the last of the queue fills its slot."""
     for place in range(queue):
         if due[place] <= filled:
             item = waiting[place]

@@ -1,4 +1,4 @@
-"""One run of `neatrec train`: from baskets to a bundle that is whole or not there."""
+"""One run of `neatrec train`: from baskets to a complete bundle or none."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class TrainOptions:
     k: int = K
     """Answers kept per item in the serving table."""
     same_category: str = SAME_CATEGORY[0]
-    """Place of answers of the question's own category, where a question names none."""
+    """Position of answers from the query's own category, unless a question names one."""
     engine: Engine = MEMORY
     """Where pairs are counted. The model is the same."""
     progress: Callable[[Progress], None] | None = None

@@ -36,7 +36,7 @@ PAPER: Mapping[str, Any] = {
     "batch_reduction": "mean",
     "learning_rate": 0.05,
 }
-"""What the paper states for all its embedding models, except whether a batch is a sum or a mean.
+"""Settings of the paper for all its embedding models; whether a batch is a sum or a mean it omits.
 
 On Instacart's orders the sum diverges at this learning rate, except for item2vec, which takes the
 sum. With the mean, neat and neat-bpr learn; triple2vec learns next to nothing in five epochs.

@@ -41,7 +41,7 @@ MAX_CATEGORIES = 3_000
 
 
 class CatalogFeatures(NamedTuple):
-    """What the catalogue knows of its items, whatever the baskets."""
+    """Names and categories of the items, as features independent of the baskets."""
 
     category: Codes
     """Codes, shape (items,); all UNKNOWN without categories, or with too many for a table."""

@@ -1,7 +1,7 @@
 """Two logistic regressions: the odds that other baskets show a pair as strong, or as dependent.
 
 The training baskets are parted. Pairs of one part, described by what it knows of them, are strong
-or dependent in the other part, or not. Each regression starts from the statistic that is best for
+or dependent in the other part, or not. Each regression starts from the best statistic for
 its outcome and corrects it as far as the data pay for: with few pairs the statistic ranks.
 """
 

@@ -68,7 +68,7 @@ class Odds(Model):
     regressions: dict[str, Floats]
     """Weights by outcome: level, factor of the start, features."""
     learned: dict[str, Any]
-    """What the fit learned, by outcome; see `learn`."""
+    """The learned weights, by outcome; see `learn`."""
     mixture: sparse.csr_matrix
     """Shares of the items whose scores are averaged for each query; see `stand_ins`."""
 

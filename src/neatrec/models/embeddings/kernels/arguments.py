@@ -70,7 +70,7 @@ class KernelSettings(NamedTuple):
     shared: bool  # whether the partners of a line share negatives; else each pair has its own
     adagrad: bool = True  # row-wise Adagrad; else plain gradient descent
     margin: float = 0.0
-    logistic: bool = False  # NEAT+bpr: -log sigmoid in place of 1 - sigmoid
+    logistic: bool = False  # NEAT+bpr: -log sigmoid instead of 1 - sigmoid
     rate: float = 0.0  # learning rate at the first unit of a call
     last_rate: float = 0.0  # at its end; between them the rate moves in a straight line
     variance_rate: float = 0.0  # learning rate of log-variances, as a multiple of `rate`
@@ -91,7 +91,7 @@ class KernelSettings(NamedTuple):
 
 
 class KernelInput(NamedTuple):
-    """What a kernel reads and, the tables, changes."""
+    """Arrays that a kernel reads, and the tables that it changes."""
 
     tables: tuple[Any, ...]
     visit: TrainingVisit

@@ -34,7 +34,7 @@ def kernel(name: str, device: str = "cpu") -> Kernel:
 def chosen_device(name: str, device: str, settings: KernelSettings, reproducible: bool) -> str:
     """`cpu` or `gpu`: `auto` is the GPU where it can train with these settings, else the CPU.
 
-    A GPU asked for by name that is missing or cannot train is an error.
+    A GPU requested by name is an error if it is missing or cannot train.
     """
     if device == "cpu":
         return "cpu"

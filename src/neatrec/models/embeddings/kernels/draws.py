@@ -16,7 +16,7 @@ from numpy import uint64 as u64
 from neatrec.compiled import compiled, fill_alias, splitmix64
 
 TRIES = 16
-"""A negative that is refused this often is left out."""
+"""A negative is left out after this many refusals."""
 MAX_FILTER_BYTES = 2**28
 
 Words = npt.NDArray[np.uint64]

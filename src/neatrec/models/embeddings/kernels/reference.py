@@ -1,4 +1,4 @@
-"""What the kernels compute, in plain NumPy with the same names and arguments, step by step.
+"""The computation of the kernels in plain NumPy, with the same names and arguments, step by step.
 
 Every line of a unit (a basket) is a query in turn. Its partners are the lines within the window
 that are of another category; its negatives are drawn, never from the unit itself (`groups`).
@@ -146,7 +146,7 @@ def _refused(draws: Draws, inside: set[int], query: int, user: int, row: int) ->
 def _drawn(
     key: int, numbers: range, pick: Callable[[int], int], refuse: Callable[[int], bool]
 ) -> list[int]:
-    """For each number the first of some draws that is not refused, if there is one."""
+    """For each number the first accepted draw, if there is one."""
     rows = []
     for number in numbers:
         bits = counted(key, number)

@@ -1,6 +1,6 @@
-"""What the CPU kernels share: the lines of a unit, draws, sums over rows, Adagrad, threads.
+"""Parts shared by the CPU kernels: the lines of a unit, draws, sums over rows, Adagrad, threads.
 
-Rows are float32 and padded with zeros to whole registers of `LANES` floats. The type of the tuple
+Rows are float32 and padded with zeros to full registers of `LANES` floats. The type of the tuple
 `data.dims` holds their number: a loop whose length is known when it is compiled takes a fifth less
 time in item2vec, a tenth in neat.
 """
@@ -141,7 +141,7 @@ def prefetch_lines(data, unit, table):
 
 @loop
 def draw_item(source, bits, rows, query, user):
-    """The first of some draws that is not refused; -1 where there is none."""
+    """The first accepted draw; -1 if there is none."""
     for _ in range(draws.TRIES):
         row, refused = i64(draws.picked(bits, source.alias)), False
         for other in rows:
