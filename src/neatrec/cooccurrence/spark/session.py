@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,8 +22,8 @@ from neatrec.text import printable
 
 JAVA = 17
 """The oldest Java that runs all supported versions of Spark."""
-JAVA_END = 10.0
-"""Seconds that Java may take to end after a lost connection."""
+JAVA_END = 60.0
+"""Seconds that Java may take to end after a lost connection, on a busy machine."""
 MASTER_TIMEOUT = 5.0
 """Seconds to wait for a master to answer."""
 ONE_DAY = 24 * 3600
@@ -54,7 +55,8 @@ def _connect(master: str | None, threads: int | None) -> Any:
     master = master or os.environ.get("SPARK_MASTER") or f"local[{threads or '*'}]"
     _check_java()
     _check_master(master)
-    logging.getLogger().addFilter(_not_of_py4j)
+    logging.getLogger().addFilter(lambda record: not _is_of_spark(record.pathname))
+    sys.unraisablehook = _report_unraisable
     builder = sql.SparkSession.builder.appName("neatrec").master(master)
     for key, value in _settings(master, threads).items():
         builder = builder.config(key, value)
@@ -79,9 +81,16 @@ def _connect(master: str | None, threads: int | None) -> Any:
     return session
 
 
-def _not_of_py4j(record: logging.LogRecord) -> bool:
-    """Py4J logs tracebacks of lost connections to the root logger; we report them ourselves."""
-    return "py4j" not in Path(record.pathname).parts
+def _is_of_spark(file: str) -> bool:
+    """Whether a file is PySpark's: of lost connections it prints tracebacks, we one sentence."""
+    return not {"py4j", "pyspark"}.isdisjoint(Path(file).parts)
+
+
+def _report_unraisable(error: Any) -> None:
+    """Print an error of a cleanup as Python does, unless it is PySpark's."""
+    frames = traceback.extract_tb(error.exc_traceback)
+    if not any(_is_of_spark(frame.filename) for frame in frames):
+        sys.__unraisablehook__(error)
 
 
 def _pyspark() -> Any:
