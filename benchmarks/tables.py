@@ -135,10 +135,10 @@ def claim() -> list[list[str]]:
     return [[*head, "95 % of the difference"], *rows]
 
 
-@from_records("odds-cold", "odds_cold")
+@from_records("odds-cold", "odds_claim")
 def odds_cold() -> list[list[str]]:
     rows = [["labels", "of hidden queries", "HR@10", "NDCG@10"]]
-    for protocol, found in results("odds_cold")["cold"].items():
+    for protocol, found in results("odds_claim")["cold"].items():
         shown = [f"{found[key][0]:.3f} ({span(*found[key][1:])})" for key in ("hr@10", "ndcg@10")]
         rows.append([protocol, f"{found['labels']:,}", *shown])
     return rows
