@@ -13,8 +13,6 @@ from neatrec.models.embeddings.kernels.arguments import KernelSettings, StepStat
 from neatrec.models.embeddings.kernels.cpu.shared import CpuDevice
 
 log = logging.getLogger(__name__)
-Kernel = Callable[..., StepStats]
-"""Trains the tables in place: (`KernelInput`, first unit, one past the last, threads)."""
 
 
 def training_device(device: str) -> CpuDevice | gpu.GpuDevice:
@@ -22,13 +20,13 @@ def training_device(device: str) -> CpuDevice | gpu.GpuDevice:
     return gpu.GpuDevice() if device == "gpu" else CpuDevice()
 
 
-def kernel(name: str, device: str = "cpu") -> Kernel:
-    """The kernel `name`: compiled for `cpu`, CUDA for `gpu`, plain NumPy for `reference`."""
+def kernel(name: str, device: str = "cpu") -> Callable[..., StepStats]:
+    """The kernel `name` in compiled code, in CUDA (`gpu`) or in plain NumPy (`reference`)."""
     if device == "gpu":
         return partial(gpu.train, name)
     module = f"cpu.{name}" if device == "cpu" else "reference"
-    trainer: Kernel = getattr(import_module(f"{__package__}.{module}"), name)
-    return trainer
+    train: Callable[..., StepStats] = getattr(import_module(f"{__package__}.{module}"), name)
+    return train
 
 
 def chosen_device(name: str, device: str, settings: KernelSettings, reproducible: bool) -> str:

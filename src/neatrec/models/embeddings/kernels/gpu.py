@@ -40,12 +40,9 @@ SOURCES = {
 REGISTERS = {"neat": 80, "neat_bpr": 96, "item2vec": 112, "triple2vec": 96}
 """Per thread up to dim 128: fewer than a thread could use, because more warps are worth more."""
 REGISTERS_OF_MULTIPROCESSOR = 65536
-RESERVED = 1024
-"""Bytes of shared memory that the system takes from each block."""
-LIMITS = {"window": 16, "negatives": 32}
-"""A warp has a lane for each partner and for each negative of a query."""
-UNITS_PER_FETCH = 4
-"""Units that a warp takes from the queue at a time."""
+RESERVED = 1024  # bytes of shared memory that the system takes from each block
+LIMITS = {"window": 16, "negatives": 32}  # a warp has a lane for each partner and each negative
+UNITS_PER_FETCH = 4  # that a warp takes from the queue at a time
 MIN_WARPS, UNITS_PER_WARP, ITEMS_PER_WARP = 8, 16, 16
 """Warps at the start of a fit; units done, and items of a shop, for one more: see `launches`."""
 TABLES = ("table_0", "table_1", "table_2")
@@ -252,8 +249,8 @@ def prepare(name: str, settings: KernelSettings, *, reproducible: bool = False) 
     _configured(name, settings)
 
 
-def train(name: str, data: KernelInput, first: int, last: int, threads: int = 1) -> StepStats:
-    """Train on units `first` to `last`; `threads` are those of the CPU, and not used."""
+def train(name: str, data: KernelInput, first: int, last: int, _threads: int = 1) -> StepStats:
+    """Train on units `first` to `last`; `_threads` are those of the CPU."""
     settings, tables = data.settings, data.tables
     function, config = _configured(name, settings)
     limit = max_warps(gpu_attributes(), config, len(tables[0]))
@@ -267,8 +264,8 @@ def train(name: str, data: KernelInput, first: int, last: int, threads: int = 1)
         call["rate"] = settings.rate_at(start, first, last)
         call["last_rate"] = settings.rate_at(end, first, last)
         blocks = min(-(-warps // config.warps), -(-(end - start) // config.warps))
-        shape = (blocks,), (32 * min(warps, config.warps),)
-        function(*shape, (call[()],), shared_mem=config.warps * config.workspace)
+        threads = 32 * min(warps, config.warps)
+        function((blocks,), (threads,), (call[()],), shared_mem=config.warps * config.workspace)
     if settings.low < settings.high:
         # several warps may each have moved a log-variance up to its bound
         column = tables[0][:, width(settings.dim) + LOG_VARIANCE]

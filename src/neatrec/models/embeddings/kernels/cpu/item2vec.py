@@ -92,22 +92,14 @@ def repel(data, work, f, drawn, partners, rate):
     return partners * loss
 
 
-@part
-def prepare(data, work, unit):
-    """Draw for a unit, and prefetch its rows."""
-    shared.prefetch_lines(data, unit, data.tables[0])
-    shared.prefetch_lines(data, unit, data.tables[1])
-    shared.draw_items(work.negatives[unit % 2], data, unit, 0, data.tables[1])
-
-
 @loop
 def train(data, work, first, last):
     """Visit units `first` to `last`: (pairs, loss, 0)."""
     pairs, loss = 0, 0.0
     groups, count = shared.group_count(data.settings), data.settings.negatives
-    prepare(data, work, first)
+    shared.prepare(data, work.negatives, first, data.tables, data.tables[1:])
     for unit in range(first, last):
-        prepare(data, work, min(unit + 1, last - 1))
+        shared.prepare(data, work.negatives, min(unit + 1, last - 1), data.tables, data.tables[1:])
         rate = shared.rate_at(data.settings, unit, first, last)
         lines = shared.unit_lines(data, unit)
         rows = lines.rows

@@ -175,21 +175,14 @@ def settle(data, work, rows, rate):
         shared.descend(data, row, work.gradient[i], rate)
 
 
-@part
-def prepare(data, work, unit):
-    """Draw for a unit, and prefetch its rows."""
-    shared.prefetch_lines(data, unit, data.tables[0])
-    shared.draw_items(work.negatives[unit % 2], data, unit, 0, data.tables[0])
-
-
 @loop
 def train(data, work, first, last):
     """Visit units `first` to `last`: (pairs, loss, active hinges)."""
     pairs, loss, active = 0, 0.0, 0.0
     groups, count = shared.group_count(data.settings), data.settings.negatives
-    prepare(data, work, first)
+    shared.prepare(data, work.negatives, first, data.tables, data.tables)
     for unit in range(first, last):
-        prepare(data, work, min(unit + 1, last - 1))
+        shared.prepare(data, work.negatives, min(unit + 1, last - 1), data.tables, data.tables)
         rate = shared.rate_at(data.settings, unit, first, last)
         lines = shared.unit_lines(data, unit)
         rows = lines.rows

@@ -112,23 +112,15 @@ def push_other(data, work, group, drawn):
             shared.descend(data, row, work.way[0], group.rate)
 
 
-@part
-def prepare(data, work, unit):
-    """Draw for a unit, and prefetch its rows."""
-    shared.prefetch_lines(data, unit, data.tables[0])
-    shared.prefetch_row(data.tables[1], shared.unit_lines(data, unit).user, data.dims)
-    for kind in range(2):
-        shared.draw_items(work.items.negatives[unit % 2], data, unit, kind, data.tables[0])
-
-
 @loop
 def train(data, work, first, last):
     """Visit units `first` to `last`: (pairs, loss, active hinges)."""
     pairs, loss, active, items = 0, 0.0, 0.0, work.items
+    both = (data.tables[0], data.tables[0])
     groups, count = shared.group_count(data.settings), data.settings.negatives
-    prepare(data, work, first)
+    shared.prepare(data, items.negatives, first, data.tables[:1], both)
     for unit in range(first, last):
-        prepare(data, work, min(unit + 1, last - 1))
+        shared.prepare(data, items.negatives, min(unit + 1, last - 1), data.tables[:1], both)
         rate = shared.rate_at(data.settings, unit, first, last)
         lines = shared.unit_lines(data, unit)
         rows = lines.rows

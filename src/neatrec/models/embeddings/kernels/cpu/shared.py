@@ -132,13 +132,6 @@ def prefetch_row(table, row, dims):
         prefetch(table, start + line)
 
 
-@part
-def prefetch_lines(data, unit, table):
-    """Prefetch the rows of the lines of a unit."""
-    for row in unit_lines(data, unit).rows:
-        prefetch_row(table, row, data.dims)
-
-
 @loop
 def draw_item(source, bits, rows, query, user):
     """The first accepted draw; -1 if there is none."""
@@ -196,6 +189,19 @@ def draw_users(negatives, data, unit, kind, table):
                 prefetch_row(table, user, data.dims)
                 break
             bits = splitmix64(bits + u64(1))
+
+
+@part
+def prepare(data, negatives, unit, tables, drawn_from):
+    """Prefetch the rows of a unit in `tables` and of its user; draw negatives of each kind."""
+    lines = unit_lines(data, unit)
+    for table in tables:
+        for row in lines.rows:
+            prefetch_row(table, row, data.dims)
+    if lines.user >= 0:
+        prefetch_row(data.tables[-1], lines.user, data.dims)
+    for kind in range(len(drawn_from)):
+        draw_items(negatives[unit % 2], data, unit, kind, drawn_from[kind])
 
 
 @part
@@ -299,7 +305,7 @@ class CpuDevice:
 
 
 class CpuKernel:
-    """A compiled loop and its workspace: called as `arguments.Kernel` is."""
+    """A compiled loop and its workspace; it trains the tables in place."""
 
     def __init__(self, train: Callable[..., Any], workspace: Callable[..., Any]) -> None:
         self.train, self.workspace = train, workspace

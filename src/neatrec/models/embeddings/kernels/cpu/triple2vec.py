@@ -22,14 +22,7 @@ from numpy import float32 as f32
 
 from neatrec.models.embeddings.kernels.arguments import LONGEST, KernelSettings, new_table
 from neatrec.models.embeddings.kernels.cpu import shared
-from neatrec.models.embeddings.kernels.cpu.shared import (
-    CpuKernel,
-    Floats,
-    LineGroup,
-    Rows,
-    loop,
-    part,
-)
+from neatrec.models.embeddings.kernels.cpu.shared import CpuKernel, Floats, Rows, loop, part
 
 PARTNER, QUERY, USER = 0, 1, 2  # kinds of negatives: of the partner, the query, the user
 F, H = 0, 1  # rows of arrays: of the query, of the user
@@ -152,13 +145,9 @@ def train_group(data, work, group, drawn):
 @part
 def prepare(data, work, unit):
     """Draw for a unit, and prefetch its rows."""
-    negatives, tables = work.negatives[unit % 2], data.tables
-    shared.prefetch_lines(data, unit, tables[0])
-    shared.prefetch_lines(data, unit, tables[1])
-    shared.prefetch_row(tables[2], shared.unit_lines(data, unit).user, data.dims)
-    shared.draw_items(negatives, data, unit, PARTNER, tables[1])
-    shared.draw_items(negatives, data, unit, QUERY, tables[0])
-    shared.draw_users(negatives, data, unit, USER, tables[2])
+    queries, partners, users = data.tables
+    shared.prepare(data, work.negatives, unit, (queries, partners), (partners, queries))
+    shared.draw_users(work.negatives[unit % 2], data, unit, USER, users)
 
 
 @loop
@@ -186,7 +175,7 @@ def train(data, work, first, last):
             if partners:
                 shared.clear(work.way[H], dims)
                 drawn = work.negatives[unit % 2, :, at : at + count]
-                loss += train_group(data, work, LineGroup(rows, i, partners, rate), drawn)
+                loss += train_group(data, work, shared.LineGroup(rows, i, partners, rate), drawn)
                 shared.descend(data, user, work.way[H], rate)
                 pairs += partners
             if n % groups == groups - 1:
