@@ -16,15 +16,12 @@ from neatrec.text import printable, show_size
 EVERY_PAIR = CountOptions()
 MAX_COUNT = 2**31 - 1
 """Two counts share one 64-bit counter."""
-BYTES_PER_LINE = 24
-"""Bytes of a line: postings (8), the lines by basket (8), order and customers."""
+BYTES_PER_LINE, BYTES_PER_BASKET = 24, 40
+"""Postings (8), the lines by basket (8), order and customers."""
 BYTES_PER_ITEM = 64
-"""Bytes of an item in the counters of one thread, and in margins."""
-BYTES_PER_BASKET = 40
-BYTES_IN_FLIGHT = 100 * 2**20
-"""Bytes of the blocks of pairs under test, per thread."""
-BYTES_PER_RECORD = 64
-"""Bytes of a pair, in a block and sorted."""
+"""In the counters of one thread, and in margins."""
+BYTES_PER_RECORD, BYTES_IN_FLIGHT = 64, 100 * 2**20
+"""Of a pair, in a block and sorted; of the blocks of pairs under test, per thread."""
 
 
 def count(

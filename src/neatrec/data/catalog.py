@@ -82,8 +82,8 @@ class Catalog:
     """Names to show; null where unknown."""
     levels: tuple[str, ...] = ()
     """Names of the category levels, shallow to deep: ("department", "aisle")."""
-    categories: npt.NDArray[np.int32] | None = None
-    """Category codes, shape (items, levels); UNKNOWN where not known."""
+    categories: npt.NDArray[np.int32] = None  # type: ignore[assignment]  # set below
+    """Category codes, shape (items, levels); UNKNOWN where not known. Without levels: empty."""
     category_names: tuple[tuple[str, ...], ...] = ()
     """For each level, the names of its codes."""
     variants: pa.LargeStringArray | None = None
@@ -102,12 +102,14 @@ class Catalog:
             raise ParameterError("`ids` of a catalogue must be unique and not null")
         if self.names is not None:
             keep(self, "names", string_array(self.names))
-            if len(self.names) != len(self):
-                raise ParameterError(f"`names` must be {len(self):,} long, got {len(self.names):,}")
-        categories = np.zeros((len(self), 0), np.int32)
-        if self.categories is not None:
-            categories = np.asarray(self.categories)
+        if self.prices is not None:
+            keep(self, "prices", frozen(self.prices, np.float64))
+        for name in ("names", "prices"):
+            values = getattr(self, name)
+            if values is not None and len(values) != len(self):
+                raise must_be(name, f"{len(self):,} long, one per item", len(values))
         shape = (len(self), len(self.levels))
+        categories = np.zeros(shape) if self.categories is None else np.asarray(self.categories)
         if categories.shape != shape or len(self.category_names) != len(self.levels):
             raise must_be("categories", "of the shape (items, levels)", categories.shape)
         for level, column, names in zip(
@@ -125,12 +127,6 @@ class Catalog:
             size = (len(self.variants),)
             codes = codes_in("variant_codes", self.variant_codes, size, len(self))
             keep(self, "variant_codes", codes)
-        if self.prices is not None:
-            keep(self, "prices", frozen(self.prices, np.float64))
-            if self.prices.shape != (len(self),):
-                raise ParameterError(
-                    f"`prices` must be {len(self):,} long, got {self.prices.shape}"
-                )
         if self.integer_ids and as_integers(self.ids) is None:
             raise ParameterError("`ids` must be integers where `integer_ids` is true")
 
@@ -192,7 +188,6 @@ class Catalog:
 
     def category_of(self, level: str | None = None) -> npt.NDArray[np.int32]:
         """Category codes at `level` (None: the deepest), shape (items,); UNKNOWN without levels."""
-        assert self.categories is not None
         if not self.levels:
             return np.full(len(self), UNKNOWN, dtype=np.int32)
         if level is None:
@@ -203,7 +198,6 @@ class Catalog:
 
     def category_path(self, code: int) -> tuple[str, ...]:
         """Names of the item's categories, shallow to deep; unknown levels are left out."""
-        assert self.categories is not None
         row = self.categories[int(code)]
         return tuple(
             names[c] for names, c in zip(self.category_names, row, strict=True) if c != UNKNOWN
@@ -233,7 +227,6 @@ class Catalog:
 
     def in_category(self, steps: Iterable[str]) -> npt.NDArray[np.bool_]:
         """Which items belong to the category of `category_steps`, shape (items,)."""
-        assert self.categories is not None
         inside = np.ones(len(self), dtype=np.bool_)
         for step in steps:
             named = self._categories_called[step]
@@ -244,7 +237,6 @@ class Catalog:
     @cached_property
     def hash(self) -> str:
         """SHA-256 over ids, categories and variants (names may change without changing it)."""
-        assert self.categories is not None
         content = [
             self.ids.to_pylist(),
             list(self.levels),
@@ -259,7 +251,6 @@ class Catalog:
 
     def save(self, path: str | Path) -> None:
         """Write one Parquet file: code, id, name, category levels, variants as a list."""
-        assert self.categories is not None
         columns: dict[str, Any] = {
             "code": pa.array(np.arange(len(self), dtype=np.int32)),
             "id": self.public_ids,
@@ -272,20 +263,17 @@ class Catalog:
             known = pa.array(np.ascontiguousarray(codes), mask=codes == UNKNOWN)
             coded = pa.DictionaryArray.from_arrays(known, string_array(names))
             columns[f"category:{level}"] = coded
-        columns["variants"] = self._variant_lists()
+        variants: dict[int, list[str]] = {}
+        for variant, code in self.code_of_variant.items():
+            variants.setdefault(code, []).append(variant)
+        lists = [variants.get(code) for code in range(len(self))]
+        columns["variants"] = pa.array(lists, pa.large_list(pa.large_string()))
         metadata = {
             b"neatrec_levels": json.dumps(self.levels).encode(),
             b"neatrec_category_names": json.dumps(self.category_names).encode(),
         }
         table = pa.table(columns).replace_schema_metadata(metadata)
         pq.write_table(table, Path(path), compression="zstd")
-
-    def _variant_lists(self) -> pa.Array:
-        lists: list[list[str] | None] = [None] * len(self)
-        for variant, code in self.code_of_variant.items():
-            known = lists[code]
-            lists[code] = [variant] if known is None else [*known, variant]
-        return pa.array(lists, pa.large_list(pa.large_string()))
 
     @classmethod
     def load(cls, path: str | Path) -> Catalog:

@@ -126,14 +126,6 @@ class Margins:
     category: Int32
     """Category codes of the removal, shape (items,); UNKNOWN where all pairs are kept."""
 
-    @classmethod
-    def of(
-        cls, either: Int64, second: Int64, options: CountOptions, category: Int32, baskets: int
-    ) -> Margins:
-        """From the records of each item in either position, and in the second."""
-        first, second = (either - second, second) if options.directed else (either, either)
-        return cls(first, second, int(either.sum()) // 2, 0, baskets, category)
-
     def __post_init__(self) -> None:
         for name, dtype in {"first": np.int64, "second": np.int64, "category": np.int32}.items():
             object.__setattr__(self, name, frozen(getattr(self, name), dtype))
@@ -275,46 +267,29 @@ class Counts:
         return csr_matrix((self.column(name), self.item, self.start), shape=(size, size))
 
     def symmetric(self) -> Counts:
-        """Both (q, v) and (v, q) with the sum of both directions.
+        """Undirected pairs as (q, v) and (v, q); directed pairs as they are.
 
-        Margins are the row sums, N their sum. Only undirected counts keep distinct customers: one
-        customer may have bought both ways.
+        Margins are the row sums, N their sum.
         """
-        if self.mirrored:
+        from scipy.sparse import csr_matrix
+
+        if self.mirrored or self.options.directed:
             return self
-        both, source = self._both_ways()
-        query = np.repeat(np.arange(len(self.catalog), dtype=np.int32), np.diff(both.indptr))
-        columns = {name: values[source] for name, values in self.columns.items()}
-        if self.options.directed:
-            columns["count"] = columns["count"] + columns.pop("reverse")
-            columns.pop("customers", None)
-        if "forward" in columns:
-            turned = query > both.indices
-            columns["forward"] = np.where(
-                turned, columns["count"] - columns["forward"], columns["forward"]
-            )
-        m, directed = self.margins, self.options.directed
-        total = m.first + m.second if directed else m.first
-        margins = Margins(total, total, int(total.sum()), both.nnz, m.baskets, m.category)
+        size, number = len(self.catalog), np.arange(1, len(self) + 1)
+        one_way = csr_matrix((number, self.item, self.start), shape=(size, size))
+        both = csr_matrix(one_way + one_way.T)
+        both.sort_indices()
+        columns = {name: values[both.data - 1] for name, values in self.columns.items()}
+        columns.pop("forward", None)  # that of (v, q) differs
+        m = self.margins
         return replace(
             self,
-            margins=margins,
+            margins=replace(m, records=int(m.first.sum()), pairs=both.nnz),
             start=both.indptr,
             item=both.indices,
             columns=columns,
             mirrored=True,
         )
-
-    def _both_ways(self) -> tuple[Any, Int64]:
-        """A matrix with (q, v) and (v, q) of every pair, and the pair of each of its entries."""
-        from scipy.sparse import csr_matrix
-
-        size, number = len(self.catalog), np.arange(1, len(self) + 1)
-        one_way = csr_matrix((number, self.item, self.start), shape=(size, size))
-        # directed pairs that stand here both ways have the same sum: either serves
-        both = one_way.maximum(one_way.T.tocsr())
-        both.sort_indices()
-        return both, both.data - 1
 
 
 def at(values: Column | None, position: Int64, missing: float) -> Column:

@@ -9,7 +9,6 @@ from neatrec.statistics.association import (
     shrunk_lift,
     signed_llr,
 )
-from neatrec.statistics.discovery import benjamini_hochberg
 from neatrec.statistics.independence import (
     Factors,
     possible_pairs,
@@ -26,7 +25,13 @@ from neatrec.statistics.shrinkage import (
     exact_estimate,
     with_halves,
 )
-from neatrec.statistics.tails import garwood_interval, largest_mean, poisson_log_tail, poisson_tail
+from neatrec.statistics.tails import (
+    benjamini_hochberg,
+    garwood_interval,
+    largest_mean,
+    poisson_log_tail,
+    poisson_tail,
+)
 
 __all__ = [
     "Factors",

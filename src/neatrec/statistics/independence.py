@@ -7,11 +7,11 @@ these its sums are the observed margins: sum over v of E(q, v) = F_q. and over q
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import brentq
 
 from neatrec.errors import NeatrecError
 from neatrec.statistics.types import Counts, Floats, Numbers, as_floats
@@ -156,7 +156,12 @@ def _solve_directly(rows: Floats, columns: Floats) -> tuple[Floats, Floats]:
         return float(y.sum() - y[largest] - x[largest] if share_of_largest else 1.0 - y.sum())
 
     dominated = surplus(lowest, False) > 0
-    total = _root(lambda t: surplus(t, dominated), lowest, 1e15 * float(rows.sum()))
+    ends = np.log(lowest), np.log(1e15 * float(rows.sum()))
+    below, above = (surplus(np.exp(end), dominated) for end in ends)
+    root = ends[0] if below >= 0 else ends[1]
+    if below < 0 < above:
+        root = brentq(lambda log: surplus(np.exp(log), dominated), *ends, xtol=1e-15)
+    total = float(np.exp(root))
     x, y = _small_roots(rows / total, columns / total)
     if dominated:
         x[largest], y[largest] = 1.0 - y[largest], 1.0 - x[largest]
@@ -167,18 +172,6 @@ def _small_roots(r: Floats, s: Floats) -> tuple[Floats, Floats]:
     """The smaller solutions of x (1 - y) = r and y (1 - x) = s, without cancellation."""
     root = np.sqrt(np.maximum((1.0 - r - s) ** 2 - 4.0 * r * s, 0.0))
     return 2.0 * r / (1.0 + r - s + root), 2.0 * s / (1.0 - r + s + root)
-
-
-def _root(function: Callable[[float], float], low: float, high: float) -> float:
-    """The root of a rising function by bisection of the logarithm; `high` if it stays negative."""
-    if function(high) <= 0:
-        return high
-    for _ in range(200):
-        middle = float(np.sqrt(low) * np.sqrt(high))
-        if not low < middle < high:
-            break
-        low, high = (middle, high) if function(middle) <= 0 else (low, middle)
-    return low
 
 
 def _others(values: Floats) -> Floats:

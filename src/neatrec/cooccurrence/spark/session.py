@@ -33,6 +33,33 @@ HEAP_SHARE = 0.25
 """Share of the available memory for Java: Python workers need the rest. Spark's default: 1 GiB."""
 LEAST_HEAP = 1 << 30
 GET_JAVA = f"Install it (Debian, Ubuntu: apt install openjdk-{JAVA}-jre-headless) or set JAVA_HOME."
+FAILURES = (
+    (
+        r"ModuleNotFoundError: No module named '(\w+)'",
+        MissingDependencyError,
+        "the Python of the Spark workers has no {0}",
+        "Install neatrec there too, or name a Python that has it with PYSPARK_PYTHON.",
+    ),
+    (
+        "No space left on device",
+        ResourceError,
+        "a Spark worker has no disk left for its spill",
+        "Set SPARK_LOCAL_DIRS to a larger disk.",
+    ),
+    (
+        "Python worker exited unexpectedly|ExecutorLostFailure|Executor heartbeat timed out",
+        ResourceError,
+        "a Spark worker was lost on the way, as often as Spark tries again; nothing was written",
+        "See its log; mostly memory: raise spark.executor.memoryOverhead or use more partitions.",
+    ),
+    (
+        "OutOfMemoryError|OUT_OF_MEMORY",
+        ResourceError,
+        "Spark ran out of memory: {line}",
+        "Give executors more (spark.executor.memory).",
+    ),
+)
+"""What Spark's message holds, and our error for it."""
 
 log = logging.getLogger(__name__)
 
@@ -43,11 +70,6 @@ def connect(master: str | None = None, *, threads: int | None = None) -> Any:
     `master` is a Spark URL; default: SPARK_MASTER, else this machine. `threads` are for this
     machine only. Spark keeps one session per process and ends it with the process.
     """
-    with translated_errors():
-        return _connect(master, threads)
-
-
-def _connect(master: str | None, threads: int | None) -> Any:
     sql = _pyspark()
     active = sql.SparkSession.getActiveSession()
     if active is not None:
@@ -60,17 +82,8 @@ def _connect(master: str | None, threads: int | None) -> Any:
     builder = sql.SparkSession.builder.appName("neatrec").master(master)
     for key, value in _settings(master, threads).items():
         builder = builder.config(key, value)
-    try:
+    with translated_errors():
         session = builder.getOrCreate()
-    except Exception as error:
-        if type(error).__module__.split(".")[0] not in ("py4j", "pyspark"):
-            raise
-        if "Java gateway process exited" in str(error) or _java_has_ended(error):
-            raise _java_ended() from error
-        raise ResourceError(
-            f"cannot start Spark at {printable(master)}: {first_line(error)}",
-            hint="Check the master's address and its log.",
-        ) from error
     session.sparkContext.setLogLevel("ERROR")
     # its thread would print a traceback when Java ends; `translated_errors` reports that
     session.sparkContext._accumulatorServer.handle_error = lambda *_: None
@@ -183,19 +196,15 @@ def translated_errors() -> Iterator[None]:
     except NeatrecError:
         raise
     except Exception as error:
-        if _java_has_ended(error):
-            raise _java_ended() from error
+        if "Java gateway process exited" in str(error) or _java_has_ended(error):
+            raise NeatrecError(
+                "the Java process of Spark has ended, mostly because its memory was too small; "
+                "nothing was written",
+                hint="Free memory on this machine, or name a cluster with --spark-master.",
+            ) from error
         if (ours := as_our_error(error)) is error:
             raise
         raise ours from error
-
-
-def _java_ended() -> NeatrecError:
-    return NeatrecError(
-        "the Java process of Spark has ended, mostly because its memory was too small; "
-        "nothing was written",
-        hint="Free memory on this machine, or name a cluster with --spark-master.",
-    )
 
 
 def _java_has_ended(error: Exception) -> bool:
@@ -216,31 +225,15 @@ def _java_has_ended(error: Exception) -> bool:
 
 def as_our_error(error: Exception) -> Exception:
     """A failure of Spark as one of our errors with a next step; other errors as they are."""
-    if type(error).__module__.split(".")[0] not in ("py4j", "pyspark"):
+    if not _is_of_spark(error):
         return error
     text = str(error)
-    if found := re.search(r"ModuleNotFoundError: No module named '(\w+)'", text):
-        return MissingDependencyError(
-            f"the Python of the Spark workers has no {found[1]}",
-            hint="Install neatrec there too, or name a Python that has it with PYSPARK_PYTHON.",
-        )
-    if "No space left on device" in text:
-        return ResourceError(
-            "a Spark worker has no disk left for its spill",
-            hint="Set SPARK_LOCAL_DIRS to a larger disk.",
-        )
-    if re.search(
-        r"Python worker exited unexpectedly|ExecutorLostFailure|Executor heartbeat timed out", text
-    ):
-        return ResourceError(
-            "a Spark worker was lost on the way, as often as Spark tries again; "
-            "nothing was written",
-            hint="See its log; mostly memory: raise spark.executor.memoryOverhead or use more "
-            "partitions.",
-        )
-    if "OutOfMemoryError" in text or "OUT_OF_MEMORY" in text:
-        return ResourceError(
-            f"Spark ran out of memory: {first_line(error)}",
-            hint="Give executors more (spark.executor.memory).",
-        )
+    for pattern, kind, message, hint in FAILURES:
+        if found := re.search(pattern, text):
+            said = message.format(*found.groups(), line=first_line(error))
+            return kind(said, hint=hint)
     return ResourceError(f"Spark failed: {first_line(error)}", hint="See its log.")
+
+
+def _is_of_spark(error: Exception) -> bool:
+    return type(error).__module__.split(".")[0] in ("py4j", "pyspark")
