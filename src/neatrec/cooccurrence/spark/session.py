@@ -225,7 +225,7 @@ def _java_has_ended(error: Exception) -> bool:
 
 def as_our_error(error: Exception) -> Exception:
     """A failure of Spark as one of our errors with a next step; other errors as they are."""
-    if not _is_of_spark(error):
+    if type(error).__module__.split(".")[0] not in ("py4j", "pyspark"):
         return error
     text = str(error)
     for pattern, kind, message, hint in FAILURES:
@@ -233,7 +233,3 @@ def as_our_error(error: Exception) -> Exception:
             said = message.format(*found.groups(), line=first_line(error))
             return kind(said, hint=hint)
     return ResourceError(f"Spark failed: {first_line(error)}", hint="See its log.")
-
-
-def _is_of_spark(error: Exception) -> bool:
-    return type(error).__module__.split(".")[0] in ("py4j", "pyspark")
