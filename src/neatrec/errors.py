@@ -41,7 +41,7 @@ __all__ = [
 
 EXTRAS = {
     "serve": ("fastapi", "jinja2", "prometheus_client", "uvicorn"),
-    "report": ("jinja2", "matplotlib"),
+    "report": ("jinja2",),
     "als": ("implicit",),
     "database": ("adbc_driver_manager", "adbc_driver_postgresql"),
     "redis": ("redis",),

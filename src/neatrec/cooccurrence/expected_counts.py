@@ -273,7 +273,7 @@ def _factors(first: Counts, second: Counts, category: Codes, kind: str) -> Facto
 
 
 @compiled
-def _sum_over_strata(query, item, start, stratum, query_factor, item_factor):
+def _sum_over_strata(query, item, start, stratum, query_factor, item_factor):  # type: ignore[no-untyped-def]
     """E[i] = sum over common strata s of a[query[i], s] b[item[i], s], shape (pairs,)."""
     out = np.zeros(len(query))
     for i in range(len(query)):

@@ -173,7 +173,7 @@ def _starts(sizes: Int64) -> Int64:
 
 
 @compiled
-def count_lines(lines, counts, squares, within):
+def count_lines(lines, counts, squares, within):  # type: ignore[no-untyped-def]
     """counts[i] += lines of item i; squares[i] += Σ_b n_bi², n_bi: lines of i in basket b.
 
     No pair counts more: c_ij = Σ_b n_bi n_bj <= sqrt(Σ_b n_bi² Σ_b n_bj²). within: zeros.
@@ -190,7 +190,7 @@ def count_lines(lines, counts, squares, within):
 
 
 @compiled
-def fill_postings(lines, rank, cursor, posting, customer):
+def fill_postings(lines, rank, cursor, posting, customer):  # type: ignore[no-untyped-def]
     """posting[p] = (basket, position in the basket) of each line, by rank, then in basket order.
 
     customer[p]: that of the basket, or empty; cursor: the first posting of each rank; moved to its
@@ -210,7 +210,7 @@ def fill_postings(lines, rank, cursor, posting, customer):
 
 
 @compiled
-def sort_baskets(bounds, places, posting, line, visits):
+def sort_baskets(bounds, places, posting, line, visits):  # type: ignore[no-untyped-def]
     """Lay out the lines basket by basket, each sorted by rank: lines of lower rank come first.
 
     posting becomes (start of the basket, lines of the basket before this one). places: the start
@@ -234,7 +234,7 @@ def sort_baskets(bounds, places, posting, line, visits):
 
 
 @compiled
-def order_of_pairs(query, item, by_item, order, cursor):
+def order_of_pairs(query, item, by_item, order, cursor):  # type: ignore[no-untyped-def]
     """order: the positions of the pairs sorted by (query, item), by two counting sorts.
 
     by_item: scratch of order's shape; cursor: zeros, shape (items + 1,).

@@ -102,7 +102,7 @@ def _margins(
 
 
 @compiled
-def _add_partners(lines, cell, group, seen, either, second):
+def _add_partners(lines, cell, group, seen, either, second):  # type: ignore[no-untyped-def]
     """either[cell of line] += lines of another group in its basket; second: those before it.
 
     second: empty where not wanted; seen: a zero per group.
@@ -122,7 +122,7 @@ def _add_partners(lines, cell, group, seen, either, second):
 
 
 @compiled
-def _add_new_partners(lines, cell, group, posting, directed, first, second):
+def _add_new_partners(lines, cell, group, posting, directed, first, second):  # type: ignore[no-untyped-def]
     """Add each record to first[cell of its query] and, if directed, to second[cell of its item].
 
     The lines of a query (posting: basket and position, by item) are visited customer by customer:

@@ -85,7 +85,7 @@ def count_band(
 
 
 @compiled
-def copy_lines(lines, rank, first, last, items_out, baskets_out):
+def copy_lines(lines, rank, first, last, items_out, baskets_out):  # type: ignore[no-untyped-def]
     """Copy the lines of rank under `last` of each basket with a rank from `first` to `last`.
 
     baskets_out: basket, start and stop of its copied lines, shape (B, 3); returns the number of
