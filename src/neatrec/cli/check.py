@@ -29,15 +29,15 @@ def check(
 def import_orders(
     source: SourceArguments,
     output: OutputOptions,
-    to: Path = typer.Option(..., metavar="FOLDER", help="Folder of the orders, new or old."),
+    to: Path = typer.Option(..., metavar="FOLDER", help="Folder of the orders, new or existing."),
     replace_old: bool = typer.Option(
-        False, "--replace", help="Replacement of orders that are there. Default: an error."
+        False, "--replace", help="Replacement of existing orders. Default: an error."
     ),
     strata: list[str] | None = typer.Option(
         None, metavar="A,B", help="Columns that describe the basket, such as store, to keep."
     ),
 ) -> None:
-    """Add the orders of SOURCE to a folder of Parquet files, itself a SOURCE of every command."""
+    """Add the orders of SOURCE to a folder, which every command takes as SOURCE."""
     from neatrec.io import orders_folder
     from neatrec.io.read import log_dropped
 

@@ -26,7 +26,7 @@ def demo(
     ),
     seed: int = typer.Option(0, help="Seed of the simulated shop.", min=0),
 ) -> None:
-    """Find the complements of a simulated supermarket, with their certainty, report and bundle."""
+    """Simulate a supermarket, find its complements, and write a report and a bundle."""
     require_extra("report", "the demo")  # before it is imported
     from neatrec.demo import run_demo
 

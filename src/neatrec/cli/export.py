@@ -46,7 +46,7 @@ def export(
         "public.neatrec_complements, neatrec:complements.",
     ),
 ) -> None:
-    """Write the answers of every item into a file, a shop's import or a database."""
+    """Write the answers for every item into a file, a shop import or a database."""
     from neatrec.bundle.versions import bundle_in
     from neatrec.release.export import ExportOptions, export_answers
     from neatrec.serving import PairTable

@@ -47,7 +47,7 @@ def labels(
     per_customer: bool | None = typer.Option(
         None,
         "--per-customer/--per-basket",
-        help="Unit that counts once. Default: the customer where known (calibrated).",
+        help="Unit that counts once. Default: the customer, if known (calibrated).",
         show_default=False,
     ),
     max_basket_pairs: int = typer.Option(
@@ -57,13 +57,15 @@ def labels(
         0, metavar="N", help="Number of shuffles that count labels by chance.", min=0
     ),
     null_within: str = typer.Option(
-        "none", metavar="none|size|size+position", help="Facts of a basket that a shuffle keeps."
+        "none",
+        metavar="none|size|size+position",
+        help="Properties of baskets that a shuffle keeps.",
     ),
     out: Path | None = typer.Option(None, metavar="F.parquet|F.csv", help="File for the labels."),
     seed: int = typer.Option(0, help="Seed of the shuffles.", min=0),
     threads: int | None = typer.Option(None, rich_help_panel="Counting", **THREADS),
 ) -> None:
-    """Make evaluation labels: the pairs that go together by a protocol, with their certainty."""
+    """Make evaluation labels: the pairs that a protocol accepts, with their certainty."""
     from neatrec.labels import LabelOptions
     from neatrec.labels.make import run_labels
     from neatrec.labels.null import check_within

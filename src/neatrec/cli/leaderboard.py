@@ -44,7 +44,7 @@ class ComparisonArguments:
         "--model",
         metavar="NAME",
         help="Model, NAME@paper for the paper's settings, or pkg.mod:Class; repeatable. "
-        "Default: all, of a report three.",
+        "Default: all; for a report, three.",
     )
     protocol: str = option("calibrated", metavar="calibrated|paper", help="Protocol of the labels.")
     level: list[float] | None = option(
@@ -60,7 +60,7 @@ class ComparisonArguments:
         help="Strata of the counts. Default: as for `train`; none with --protocol paper.",
     )
     device: str = option(
-        "auto", metavar="auto|cpu|gpu", help="Device on which models are trained that support it."
+        "auto", metavar="auto|cpu|gpu", help="Device of the training, for models that support it."
     )
     threads: int | None = option(None, **THREADS)
 
@@ -129,7 +129,7 @@ def report(
     output: OutputOptions,
     out: Path = typer.Option(Path("neatrec-report"), metavar="DIR", help="Folder of the report."),
 ) -> None:
-    """Write the pairs with evidence and a comparison of models as one page, its tables as CSV."""
+    """Write pairs with evidence and a comparison of models as one page, with CSV tables."""
     from neatrec.report.make import MODELS, make_report, refuse_foreign
 
     refuse_foreign(out)

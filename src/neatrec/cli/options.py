@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 STRATA_HELP = (
     "Strata of the evidence: size, month, columns such as store. "
-    "Default: size,month,store where known."
+    "Default: size,month,store if the orders have them."
 )
 
 
@@ -120,8 +120,7 @@ K: Any = typer.Option(10, "-k", help="Number of answers per item or cart.", min=
 MIN_EVIDENCE: Any = typer.Option(
     None,
     metavar="certain|likely|guess",
-    help="Least evidence of an answer. Default: likely; for an item that nobody has bought, the "
-    "answers of its category.",
+    help="Lowest grade of an answer. Default: likely; for an item without buyers, category.",
 )
 """Options of the commands that answer."""
 

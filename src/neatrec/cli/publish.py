@@ -25,9 +25,7 @@ def publish(
     show_diff: bool = typer.Option(
         False, "--diff", help="Changes from the first path to the second; nothing is published."
     ),
-    rollback: bool = typer.Option(
-        False, "--rollback", help="Return to the version before the live one."
-    ),
+    rollback: bool = typer.Option(False, "--rollback", help="Rollback to the previous version."),
     to: int | None = typer.Option(None, metavar="N", help="Version that --rollback makes live."),
 ) -> None:
     """Make a bundle live in a store, unless it differs too much from the live one (exit code 3)."""

@@ -21,7 +21,10 @@ def recommend(
     output: OutputOptions,
     bundle: Path = typer.Argument(..., help="Bundle, or store.", show_default=False),
     items: list[str] = typer.Argument(
-        ..., metavar="ITEM...", help="Ids or names; several are a cart.", show_default=False
+        ...,
+        metavar="ITEM...",
+        help="Ids or names of items; several form a cart.",
+        show_default=False,
     ),
     *,
     k: int = K,
@@ -32,10 +35,10 @@ def recommend(
     include_explained: bool = typer.Option(
         False,
         "--include-explained",
-        help="Also pairs that a season, a store or size explains.",
+        help="Pairs explained by a season, a store or basket size, listed separately.",
     ),
     month: int | None = typer.Option(
-        None, metavar="1-12", min=1, max=12, help="Month whose seasonal pairs are listed too."
+        None, metavar="1-12", min=1, max=12, help="Month of the seasonal pairs to list."
     ),
 ) -> None:
     """Print the complements of an item or of a cart, with their certainty."""

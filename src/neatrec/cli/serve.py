@@ -40,12 +40,12 @@ def serve(
     ),
     browse: bool = typer.Option(False, "--open", help="Page opened in a browser."),
     host: str = typer.Option(
-        "127.0.0.1", help="Address to listen on; one other than loopback needs a key."
+        "127.0.0.1", help="Address to listen on; any but loopback requires a key."
     ),
-    port: int = typer.Option(8000, min=0, max=65535, help="Port; 0 takes a free one."),
+    port: int = typer.Option(8000, min=0, max=65535, help="Port; 0: any free one."),
     workers: int = typer.Option(1, min=1, max=64, help="Number of processes."),
     in_flight: int = typer.Option(
-        IN_FLIGHT, min=1, max=10_000, help="Number of requests at the same time; more get 503."
+        IN_FLIGHT, min=1, max=10_000, help="Number of concurrent requests; more get 503."
     ),
     rules: Path | None = typer.Option(
         None,
@@ -56,7 +56,7 @@ def serve(
     available: Path | None = typer.Option(
         None,
         metavar="items.txt",
-        help="Ids of the items that may be answered, one per line.",
+        help="Ids of the available items, one per line.",
         rich_help_panel=CURATION,
     ),
     api_key_file: Path | None = typer.Option(
@@ -68,7 +68,7 @@ def serve(
     editor_key_file: Path | None = typer.Option(
         None,
         metavar="FILE",
-        help="Keys of those who may edit the rules on the page. Default: nobody.",
+        help="Keys of editors, who may change rules on the page. Default: none.",
         rich_help_panel=ACCESS,
     ),
     cors_origin: list[str] | None = typer.Option(
@@ -93,7 +93,7 @@ def serve(
     """Serve answers with their evidence: an API for shops and a page for people.
 
     `neatrec serve orders.csv` trains the default model first, unless DIR holds
-    that of the same baskets. A bundle of other options is never replaced.
+    one of the same baskets. A bundle trained with other options is never replaced.
     """
     require_extra("serve", "the service")
     from neatrec.bundle import is_bundle

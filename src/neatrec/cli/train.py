@@ -30,7 +30,7 @@ def train(
     source: SourceArguments,
     *,
     out: Path = typer.Option(
-        Path("neatrec-bundle"), metavar="DIR", help="Folder of the bundle, new or old."
+        Path("neatrec-bundle"), metavar="DIR", help="Folder of the bundle, new or existing."
     ),
     model: str | None = typer.Option(
         None, metavar="NAME[@paper]", help="Model; `neatrec show` lists them."

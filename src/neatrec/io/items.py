@@ -86,7 +86,7 @@ def describe_by_catalogue(database: Database, loaded: LoadedRows) -> None:
         column, hint = loaded.columns.item, "Keep one row per item."
         raise bad_file(table.shown, trouble, line=line, column=column, hint=hint)
     if database.count("catalogue_line WHERE item IS NULL"):
-        log.warning("%s has rows without an item id; they are passed over", printable(table.shown))
+        log.warning("%s has rows without an item id; they are skipped", printable(table.shown))
     _compare_with_catalogue(database, table.shown)
     both = ", ".join(f"coalesce(c.{name}, l.{name}) AS {name}" for name in TEXTS)
     database.execute(

@@ -63,10 +63,10 @@ class SourceOptions:
     user: str | None = option(
         "Column of the customer; a basket without one counts as a customer of its own."
     )
-    position: str | None = option("Column of the position in the cart, a rising number.")
+    position: str | None = option("Column of the position in the cart, an increasing number.")
     time: str | None = option("Column of the time: ISO 8601, 31.01.2024, or a count since 1970.")
     time_format: str | None = option(
-        "Format of the times, as of strptime, such as %d.%m.%Y %H:%M.", "FORMAT"
+        "Format of the times, as for strptime, such as %d.%m.%Y %H:%M.", "FORMAT"
     )
     name: str | None = option("Column of the item's name, in the lines or in the catalogue.")
     category: tuple[str, ...] = option(

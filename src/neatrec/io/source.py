@@ -91,7 +91,7 @@ def _line_tables(
         raise bad_file(database.source, "is empty", hint=hint)
     if len(tables) < len(files):
         empty = plural(len(files) - len(tables), "file is", "files are")
-        log.warning("%s empty and passed over", empty)
+        log.warning("%s empty and skipped", empty)
     return tables
 
 

@@ -52,7 +52,7 @@ def recommend(
     bundle
         The path of a bundle, or its opened table.
     items
-        Ids or names; several are a cart.
+        Ids or names of items; several form a cart.
     k
         Number of answers.
     min_evidence
