@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 import neatrec
 from neatrec import Shop
 from neatrec.errors import ParameterError, SourceError
-from neatrec.io.read import as_baskets
+from neatrec.io import as_baskets
 from neatrec.models import Run
 from neatrec.service.app import make_app
 from neatrec.service.settings import ServiceSettings

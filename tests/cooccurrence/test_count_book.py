@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from neatrec.cooccurrence import CountOptions, count, margins
-from neatrec.cooccurrence.count_book import PARTS, CountBook
+from neatrec.cooccurrence import PARTS, CountBook, CountOptions, count, margins
 from neatrec.data import Baskets
 from neatrec.errors import ParameterError
 from neatrec.models import Run, make_model

@@ -6,8 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from neatrec.cooccurrence import CountOptions, count, lift_prior
-from neatrec.cooccurrence.count_book import CountBook
+from neatrec.cooccurrence import CountBook, CountOptions, count, lift_prior
 from neatrec.data import Baskets
 from neatrec.statistics import LiftPrior
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from neatrec.cooccurrence.strata import default_strata
+from neatrec.cooccurrence import default_strata
 from neatrec.errors import InputError, ParameterError, SourceError
 from neatrec.io import SourceOptions, read_baskets
 from neatrec.io.database import open_database

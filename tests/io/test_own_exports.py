@@ -11,9 +11,8 @@ import pytest
 from neatrec import fit, make_labels
 from neatrec.data import Baskets
 from neatrec.errors import ParameterError, SourceError, UnknownItemError
-from neatrec.io import SourceOptions, read_baskets
+from neatrec.io import SourceOptions, as_baskets, load, read_baskets
 from neatrec.io.orders_folder import import_orders
-from neatrec.io.read import as_baskets, load
 
 SHOPIFY = (
     "Name,Email,Financial Status,Created at,Lineitem quantity,Lineitem name,Lineitem sku,"

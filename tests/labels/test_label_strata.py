@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from helpers.counting_reference import margins_of
 from helpers.label_reference import expected_plainly, pairs_of, records_plainly, shops
-from neatrec.cooccurrence import CountOptions, margins
+from neatrec.cooccurrence import CountOptions, margins, strata_of
 from neatrec.cooccurrence.expected_counts import fit_strata
-from neatrec.cooccurrence.strata import strata_of
 from neatrec.cooccurrence.totals import stratum_margins
 from neatrec.data import Attribute, Baskets
 from neatrec.labels import make_labels

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from neatrec.cooccurrence import CountOptions
-from neatrec.cooccurrence.count_book import CountBook
+from neatrec.cooccurrence import CountBook, CountOptions
 from neatrec.models.carts import (
     DISCOUNT,
     LIFT_PSEUDO,

@@ -9,8 +9,7 @@ from scipy import sparse
 import neatrec
 from helpers.dated_shop import dated_shop
 from helpers.toyshop import code, toy_baskets
-from neatrec.cooccurrence import CountOptions
-from neatrec.cooccurrence.count_book import CountBook
+from neatrec.cooccurrence import CountBook, CountOptions
 from neatrec.data import Baskets, Catalog
 from neatrec.models import Run, make_model
 from neatrec.models.odds import fit

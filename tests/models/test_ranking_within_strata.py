@@ -7,10 +7,8 @@ import pytest
 
 from helpers.dated_shop import dated_shop
 from neatrec.bundle import load_bundle, save_bundle
-from neatrec.cooccurrence import CountOptions, count
-from neatrec.cooccurrence.count_book import CountBook
+from neatrec.cooccurrence import CountBook, CountOptions, count, stratum_column
 from neatrec.cooccurrence.expected_counts import StratifiedExpected
-from neatrec.cooccurrence.strata import stratum_column
 from neatrec.errors import ParameterError
 from neatrec.models import Run, make_model
 from neatrec.models.counts import PairCounts

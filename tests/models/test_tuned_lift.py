@@ -9,7 +9,7 @@ from scipy import sparse
 
 from helpers.toyshop import PARTNERS, code, toy_baskets
 from neatrec import statistics
-from neatrec.cooccurrence.count_book import CountBook
+from neatrec.cooccurrence import CountBook
 from neatrec.data import Baskets, half
 from neatrec.models import make_model
 from neatrec.models.counts import CountParameters, PairCounts

@@ -16,7 +16,7 @@ from scipy.stats import poisson
 from helpers.dated_shop import dated_shop
 from helpers.toyshop import code, toy_baskets
 from neatrec import fit
-from neatrec.cooccurrence.strata import strata_groups, stratum_column
+from neatrec.cooccurrence import strata_groups, stratum_column
 from neatrec.data import Attribute, Baskets, Catalog
 from neatrec.errors import ParameterError
 from neatrec.labels import Labels, make_labels

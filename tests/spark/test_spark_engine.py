@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from helpers.counting_reference import assert_equal
-from neatrec.cooccurrence import CountOptions, Engine, count
-from neatrec.cooccurrence.count_book import CountBook
+from neatrec.cooccurrence import CountBook, CountOptions, Engine, count
 from neatrec.data import Baskets, Catalog, ExpectedLimit
 from neatrec.errors import ResourceError
 from neatrec.labels import make_labels

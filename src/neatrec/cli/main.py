@@ -27,6 +27,8 @@ from neatrec.cli.train import train
 from neatrec.errors import NeatrecError
 from neatrec.text import printable
 
+__all__ = ["app", "exit_code_of", "run"]
+
 PURPOSE = "Finds the products that are bought together, and states how certain each pair is."
 app = typer.Typer(
     name="neatrec",

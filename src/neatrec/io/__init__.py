@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from neatrec.io.options import SourceOptions, read_source_toml
-from neatrec.io.read import read_baskets
+from neatrec.io.read import as_baskets, load, read_baskets
 
-__all__ = ["SourceOptions", "read_baskets", "read_source_toml"]
+__all__ = ["SourceOptions", "as_baskets", "load", "read_baskets", "read_source_toml"]

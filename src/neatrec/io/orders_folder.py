@@ -30,6 +30,8 @@ from neatrec.io.options import SourceOptions
 from neatrec.io.read import read_baskets
 from neatrec.text import printable
 
+__all__ = ["ImportResult", "import_orders"]
+
 log = logging.getLogger(__name__)
 PART = "orders-*.parquet"
 BLOCK = 1 << 18

@@ -11,6 +11,8 @@ import numpy.typing as npt
 from neatrec.serving import PairTable
 from neatrec.serving.evidence import LIKELY
 
+__all__ = ["BundleDiff", "compare"]
+
 TOP = 10
 """Answers compared per item."""
 MAX_LISTED = 20

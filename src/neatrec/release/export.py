@@ -16,6 +16,8 @@ from neatrec.release.export_shops import SHOPS, shop_table
 from neatrec.serving import Filters, PairTable
 from neatrec.text import plural, printable
 
+__all__ = ["ExportOptions", "export_answers"]
+
 log = logging.getLogger(__name__)
 
 FILES = ("parquet", "csv", "jsonl")

@@ -10,6 +10,8 @@ from neatrec.io.options import read_toml
 from neatrec.release.diff import BundleDiff
 from neatrec.text import printable
 
+__all__ = ["PublishLimits"]
+
 
 @dataclass(frozen=True)
 class PublishLimits:

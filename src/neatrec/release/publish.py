@@ -16,6 +16,8 @@ from neatrec.release.store import BundleStore
 from neatrec.serving import PairTable
 from neatrec.text import printable
 
+__all__ = ["publish", "rollback"]
+
 log = logging.getLogger(__name__)
 
 

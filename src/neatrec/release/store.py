@@ -23,6 +23,8 @@ from neatrec.bundle.versions import CURRENT, ROLLED_BACK, VERSIONS, StoredVersio
 from neatrec.errors import BundleError, must_be
 from neatrec.text import printable
 
+__all__ = ["BundleStore"]
+
 log = logging.getLogger(__name__)
 
 MAX_VERSIONS = 7

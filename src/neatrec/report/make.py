@@ -21,6 +21,8 @@ from neatrec.serving import EvidenceTable
 from neatrec.text import printable
 from neatrec.training.train import DEFAULT_MODEL
 
+__all__ = ["make_report", "write_report"]
+
 log = logging.getLogger(__name__)
 
 PAGE, TABLES = "index.html", "tables"

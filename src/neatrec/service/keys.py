@@ -13,6 +13,8 @@ from pathlib import Path
 from neatrec.errors import SourceError, must_be
 from neatrec.text import printable
 
+__all__ = ["Keys", "read_keys"]
+
 KEY_VARIABLE = "NEATREC_API_KEY"
 MAX_KEYS = 2
 """Keys that are valid at once: the old one and the new one, while callers change over."""

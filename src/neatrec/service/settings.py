@@ -9,6 +9,8 @@ from urllib.parse import quote
 
 from neatrec.errors import must_be
 
+__all__ = ["AddressTemplate", "ServiceSettings"]
+
 K = 10
 """Answers when `k` is not given."""
 MAX_K = 100

@@ -24,6 +24,8 @@ from neatrec.service.snapshot import LoadedBundle, ServingSnapshot, make_snapsho
 from neatrec.serving import PairTable
 from neatrec.text import printable
 
+__all__ = ["BundleWatcher"]
+
 log = logging.getLogger(__name__)
 
 RETRY = 60.0

@@ -26,6 +26,8 @@ from neatrec.serving.build import BuiltTable, K
 from neatrec.serving.files import SAME_CATEGORY
 from neatrec.text import printable
 
+__all__ = ["DEFAULT_MODEL", "ModelChoice", "TrainOptions", "train_bundle"]
+
 log = logging.getLogger(__name__)
 
 DEFAULT_MODEL = "odds"
