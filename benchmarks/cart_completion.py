@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from neatrec.evaluation.label_free import (
     completion_gains,
     leave_one_out,
 )
-from neatrec.models import make_model
+from neatrec.models import make_model, rank_carts
 from neatrec.models.counts import PairCounts
 
 K = 10
@@ -70,7 +71,7 @@ def answers_of(train: Baskets, hidden: HiddenItems) -> Iterator[tuple[str, Codes
         began = time.process_time()
         model: Any = NaiveBayes(train) if name == "naive-bayes" else make_model(name).fit(train)
         fitted = time.process_time()
-        answers = answer_hidden(model, hidden)
+        answers = answer_hidden(getattr(model, "rank_carts", partial(rank_carts, model)), hidden)
         cost = {
             "fit_cpu_s": fitted - began,
             "answer_cpu_ms": 1000 * (time.process_time() - fitted) / len(hidden),

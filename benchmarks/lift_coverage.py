@@ -32,7 +32,7 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.splits import half, split_baskets
 from neatrec.io import read_baskets
 from neatrec.labels import LabelOptions, make_labels
-from neatrec.models import Run, make_model
+from neatrec.models import Run, make_model, rank_carts
 from neatrec.serving import EvidenceTable
 from neatrec.simulator import supermarket
 from neatrec.statistics import LiftPrior, exact_estimate, quasi_independence
@@ -94,7 +94,7 @@ def estimated(train: Baskets, models: tuple[str, ...]) -> Iterator[Estimated]:
     queries = np.random.default_rng(0).permutation(bought)[:QUERIES]
     for name in models:
         model = make_model(name).fit(train, Run(rng=0))
-        answers = model.rank_carts(queries[:, None], FIRST)
+        answers = rank_carts(model, queries[:, None], FIRST)
         query = np.repeat(queries, [len(codes) for codes in answers])
         item = np.concatenate(answers)
         both = np.sort(np.stack([query, item], axis=1), axis=1)

@@ -33,7 +33,7 @@ from neatrec.evaluation.metrics import hit_rate, ndcg
 from neatrec.evaluation.ranks import LabelRanks, rank_labels
 from neatrec.evaluation.task import EvaluationTask, build_task
 from neatrec.labels import make_labels
-from neatrec.models import Model, Run, make_model
+from neatrec.models import Model, Run, make_model, rank
 
 Floats = npt.NDArray[np.float64]
 
@@ -120,7 +120,7 @@ def of_hidden(
     sums = []
     for query in np.unique(labels.query[asked]).tolist():
         wanted = labels.item[asked & (labels.query == query)]
-        first = model.rank(model.catalog.id(query), K).codes
+        first = rank(model, model.catalog.id(query), K).codes
         ranks = [int(np.flatnonzero(first == item)[0]) for item in wanted if item in first]
         sums.append([len(ranks), sum(1 / np.log2(2 + rank) for rank in ranks), len(wanted)])
     values = np.array(sums, dtype=np.float64)

@@ -21,7 +21,7 @@ import neatrec
 from neatrec import Shop
 from neatrec.errors import ParameterError, SourceError
 from neatrec.io import as_baskets
-from neatrec.models import Run
+from neatrec.models import Run, rank
 from neatrec.service.app import make_app
 from neatrec.service.settings import ServiceSettings
 from neatrec.simulator import supermarket
@@ -97,9 +97,9 @@ def test_a_model_is_fitted_on_a_data_frame_and_saved_without_further_words(tmp_p
     whole = neatrec.make_model("shrunk-lift").fit(MARKET, Run(rng=5))
     frame = polars.from_arrow(MARKET.to_arrow())
     model = neatrec.make_model("shrunk-lift").fit(frame, Run(rng=5))
-    assert model.rank(MARKET.catalog.id(3)).ids == whole.rank(MARKET.catalog.id(3)).ids
+    assert rank(model, MARKET.catalog.id(3)).ids == rank(whole, MARKET.catalog.id(3)).ids
     columns = neatrec.make_model("pop").fit({"basket": [1, 1, 2], "item": ["tea", "milk", "tea"]})
-    assert columns.rank("milk").ids == ["tea"]
+    assert rank(columns, "milk").ids == ["tea"]
     assert model.parameters.k == neatrec.make_model("shrunk-lift").parameters.k
     manifest = neatrec.save_bundle(whole, tmp_path / "bundle")
     assert (manifest.data_hash, manifest.seed) == (MARKET.hash, 5)
@@ -124,7 +124,7 @@ def test_results_are_data_frames_and_html_tables(shop: Shop) -> None:
         "Baskets": MARKET,
         "Check": neatrec.check_baskets(MARKET),
         "Labels": labels,
-        "recommendations": neatrec.make_model("shrunk-lift").fit(MARKET).rank(item),
+        "recommendations": rank(neatrec.make_model("shrunk-lift").fit(MARKET), item),
         "Goes with": neatrec.recommend(shop.table, item),
         "Leaderboard": board,
     }
@@ -170,7 +170,7 @@ def test_integer_ids_stay_integers_in_rankings_checks_and_requests() -> None:
     orders = {"basket": [1, 1, 2, 2, 3, 3, 4], "item": [70, 80, 70, 80, 70, 80, 90]}
     baskets = as_baskets(orders)
     shop = neatrec.fit(baskets, model="shrunk-lift")
-    ranking = neatrec.load_bundle(shop.bundle).rank(70)
+    ranking = rank(neatrec.load_bundle(shop.bundle), 70)
     assert ranking.ids == ranking.to_arrow()["id"].to_pylist() == [80]
     check = neatrec.check_baskets(baskets)
     assert {one.item for one in check.suspects.frequent} == {70, 80, 90}

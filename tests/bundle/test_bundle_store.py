@@ -12,7 +12,7 @@ from helpers.kernel_cases import assert_equal_arrays
 from helpers.toyshop import toy_baskets, toy_catalog
 from neatrec.bundle import load_bundle, read_manifest, save_bundle
 from neatrec.errors import BundleError, ParameterError
-from neatrec.models import MODEL_NAMES, Model, Run, make_model
+from neatrec.models import MODEL_NAMES, Model, Run, make_model, rank
 
 RUN = Run(rng=3, device="cpu", threads=1, reproducible=True)
 
@@ -40,7 +40,7 @@ def test_every_model_is_restored_from_its_bundle(name: str, tmp_path: Path) -> N
     assert back.learned == model.learned
     every = np.arange(len(toy_catalog()))
     assert np.array_equal(back.score_all(every), model.score_all(every))
-    assert back.rank("tea-green").names == model.rank("tea-green").names
+    assert rank(back, "tea-green").names == rank(model, "tea-green").names
 
 
 @pytest.mark.parametrize("name", MODEL_NAMES)

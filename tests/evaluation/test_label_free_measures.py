@@ -1,5 +1,7 @@
 """The measures without labels: held-out lift and cart completion."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,7 @@ from neatrec.evaluation.label_free import (
     held_out_lift,
     leave_one_out,
 )
-from neatrec.models import make_model
+from neatrec.models import make_model, rank_carts
 
 
 def padded(*answers: list[int]) -> np.ndarray:
@@ -85,7 +87,7 @@ def test_completion_counts_hidden_items_among_the_answers() -> None:
 def test_the_lift_of_cart_answers_is_counted_without_the_cart_itself() -> None:
     train, test = (random_baskets(np.random.default_rng(i), baskets=60) for i in (1, 2))
     hidden = leave_one_out(train, test, carts=25, rng=0)
-    answers = answer_hidden(make_model("popco").fit(train), hidden)
+    answers = answer_hidden(partial(rank_carts, make_model("popco").fit(train)), hidden)
     observed, expected = answer_counts(answers, hidden, (1, 5))
     together = HeldOutPairs.of(test, np.arange(len(test.catalog), dtype=np.int32))
     for c, cart in enumerate(hidden.carts):

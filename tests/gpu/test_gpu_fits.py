@@ -10,7 +10,7 @@ import pytest
 from helpers.kernel_cases import SETTINGS, make_draws, make_visit
 from helpers.toyshop import toy_baskets
 from neatrec.errors import DivergedError
-from neatrec.models import Model, Run, make_model
+from neatrec.models import Model, Run, make_model, rank
 from neatrec.models.embeddings.kernels import gpu
 from neatrec.models.embeddings.kernels.arguments import KernelInput
 from neatrec.models.embeddings.kernels.draws import shuffle_lines
@@ -35,7 +35,7 @@ def test_a_model_learns_as_on_the_cpu_and_comes_back_from_its_arrays(name: str) 
     assert model.losses[-1] < model.losses[0]
     again = type(model).from_arrays(model.parameters, model.catalog, model.arrays(users=True))
     item = model.catalog.id(int(np.argmax(model.item_count)))
-    assert again.rank(item, k=3).codes.tolist() == model.rank(item, k=3).codes.tolist()
+    assert rank(again, item, k=3).codes.tolist() == rank(model, item, k=3).codes.tolist()
 
 
 def test_a_fit_that_runs_away_says_so_and_leaves_the_card_usable() -> None:

@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 
 from neatrec.data import Baskets, Catalog
 from neatrec.errors import ParameterError
-from neatrec.models import Model, Ranking, make_model
+from neatrec.models import Model, Ranking, make_model, rank, rank_carts
 from neatrec.models.ranking import best, mean_of_scaled
 
 few_values = hnp.arrays(
@@ -67,14 +67,14 @@ def trained() -> dict[str, Model]:
 def test_many_carts_are_answered_as_one_by_one(trained: dict[str, Model], name: str) -> None:
     """Carts of one, of a repeated item, with an item never bought (40) and of nothing else (41)."""
     carts = [[3], [1, 2, 3], [7, 7, 9], [40, 5, 6], [41], [0, 10, 20, 30, 33]]
-    together = trained[name].rank_carts([np.array(cart, dtype=np.int32) for cart in carts], k=4)
+    together = rank_carts(trained[name], [np.array(cart, dtype=np.int32) for cart in carts], k=4)
     assert [codes.tolist() for codes in together] == [
-        trained[name].rank([trained[name].catalog.id(code) for code in cart], 4).codes.tolist()
+        rank(trained[name], [trained[name].catalog.id(code) for code in cart], 4).codes.tolist()
         for cart in carts
     ]
-    assert trained[name].rank_carts([], k=4) == []
+    assert rank_carts(trained[name], [], k=4) == []
     with pytest.raises(ParameterError, match="`k` must be an integer of at least 1"):
-        trained[name].rank_carts([np.array([1], dtype=np.int32)], 0)
+        rank_carts(trained[name], [np.array([1], dtype=np.int32)], 0)
 
 
 def test_an_answer_is_a_table_with_notes() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from helpers.toyshop import code, toy_baskets
 from neatrec.errors import ParameterError, ResourceError
-from neatrec.models import Model, Run, ease, make_model
+from neatrec.models import Model, Run, ease, make_model, rank, rank_carts
 from neatrec.models.embeddings.kernels import gpu
 from neatrec.simulator import supermarket
 
@@ -68,15 +68,15 @@ def test_rare_items_are_left_out() -> None:
     rare = np.flatnonzero(model.item_count < 100)
     assert code("mystery") in rare
     assert not model.score_all(rare).any()
-    assert len(model.rank("Mystery")) == 0
+    assert len(rank(model, "Mystery")) == 0
 
 
 def test_a_shop_without_frequent_items_gets_no_answers(caplog: pytest.LogCaptureFixture) -> None:
     model = make_model("ease", min_count=10**6).fit(toy_baskets())
     assert "no item was bought 1000000 times" in caplog.text
     assert not model.score_all(np.arange(len(model.catalog))).any()
-    assert len(model.rank(["Tea", "Chips"])) == 0
-    assert [len(codes) for codes in model.rank_carts([np.array([0, 1], dtype=np.int32)])] == [0]
+    assert len(rank(model, ["Tea", "Chips"])) == 0
+    assert [len(codes) for codes in rank_carts(model, [np.array([0, 1], dtype=np.int32)])] == [0]
 
 
 def test_a_setting_without_effect_is_refused() -> None:
@@ -101,7 +101,7 @@ def carts_of(model: Model, count: int) -> list[np.ndarray]:
 
 def test_a_cart_is_scored_by_the_sum_of_the_weights(market: Model) -> None:
     for cart in carts_of(market, 30):
-        answer = market.rank([market.catalog.id(code) for code in cart], 5)
+        answer = rank(market, [market.catalog.id(code) for code in cart], 5)
         sums = market.score_all(cart)[:, answer.codes].sum(axis=0)
         np.testing.assert_allclose(answer.scores, sums, rtol=1e-5)
         np.testing.assert_allclose(answer.parts.sum(axis=1), sums, rtol=1e-5)

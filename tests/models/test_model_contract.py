@@ -14,7 +14,16 @@ import pytest
 from helpers.kernel_cases import assert_equal_arrays
 from helpers.toyshop import PARTNERS, code, toy_baskets, toy_catalog
 from neatrec.errors import BundleError, ParameterError, SourceError, UnknownItemError
-from neatrec.models import MODEL_NAMES, Model, Run, describe, make_model, model_class
+from neatrec.models import (
+    MODEL_NAMES,
+    Model,
+    Run,
+    describe,
+    make_model,
+    model_class,
+    rank,
+    rank_carts,
+)
 from neatrec.models.embeddings.kernels import gpu
 
 EMBEDDING: dict[str, Any] = {"dim": 16, "epochs": 40}
@@ -124,10 +133,11 @@ def test_finds_the_planted_partners(name: str, device: str) -> None:
     """item2vec finds them with some seeds only."""
     model = fitted(name, device)
     found = sum(
-        partner.title() in model.rank(start.title(), 3).names for start, partner in PARTNERS.items()
+        partner.title() in rank(model, start.title(), 3).names
+        for start, partner in PARTNERS.items()
     )
     assert found >= (6 if name in COUNTED else 5), [
-        model.rank(start.title(), 3) for start in PARTNERS
+        rank(model, start.title(), 3) for start in PARTNERS
     ]
 
 
@@ -136,7 +146,7 @@ def test_answers_are_ranked_and_leave_out_what_they_must(name: str, device: str)
     model, catalog = fitted(name, device), toy_catalog()
     aisle = catalog.category_of()
     for item in range(len(catalog)):
-        answer = model.rank(catalog.id(item), 50)
+        answer = rank(model, catalog.id(item), 50)
         assert item not in answer.codes
         assert code("saffron") not in answer.codes  # never bought
         assert len(set(answer.codes.tolist())) == len(answer)
@@ -145,13 +155,13 @@ def test_answers_are_ranked_and_leave_out_what_they_must(name: str, device: str)
         scored = model.score(np.full(len(answer), item), answer.codes)
         np.testing.assert_allclose(answer.scores, scored, rtol=2e-5, atol=2e-6)
         for k in (1, 2, 7):
-            assert model.rank(catalog.id(item), k).codes.tolist() == answer.codes[:k].tolist()
+            assert rank(model, catalog.id(item), k).codes.tolist() == answer.codes[:k].tolist()
 
 
 @EVERY_MODEL
 def test_an_item_is_found_by_id_variant_and_name(name: str, device: str) -> None:
     model = fitted(name, device)
-    (wanted,) = (codes.tolist() for codes in model.rank_carts([np.array([code("tea")])]))
+    (wanted,) = (codes.tolist() for codes in rank_carts(model, [np.array([code("tea")])]))
     for item in (
         toy_catalog().id(code("tea")),
         "tea-green",
@@ -159,14 +169,14 @@ def test_an_item_is_found_by_id_variant_and_name(name: str, device: str) -> None
         "tEA",
         ["Tea"],
     ):
-        assert model.rank(item).codes.tolist() == wanted
+        assert rank(model, item).codes.tolist() == wanted
 
 
 @EVERY_MODEL
 def test_the_order_of_a_cart_does_not_matter(name: str, device: str) -> None:
     model = fitted(name, device)
-    answer = model.rank(["Tea", "Pasta", "Chips"], 8)
-    again = model.rank(["Chips", "Tea", "Tea", "Pasta"], 8)
+    answer = rank(model, ["Tea", "Pasta", "Chips"], 8)
+    again = rank(model, ["Chips", "Tea", "Tea", "Pasta"], 8)
     assert answer.codes.tolist() == again.codes.tolist()
     assert answer.scores.tolist() == again.scores.tolist()
     assert not {code("tea"), code("pasta"), code("chips")} & set(answer.codes.tolist())
@@ -179,18 +189,18 @@ def test_the_order_of_a_cart_does_not_matter(name: str, device: str) -> None:
 @EVERY_MODEL
 def test_filters_hold(name: str, device: str) -> None:
     model = fitted(name, device)
-    everything = model.rank("Soap", 50).codes.tolist()
-    fruit = model.rank("Soap", 50, category="fruit").codes.tolist()
+    everything = rank(model, "Soap", 50).codes.tolist()
+    fruit = rank(model, "Soap", 50, category="fruit").codes.tolist()
     named = {code(item) for item in ("apple", "banana", "cherry", "lime")}
     assert fruit == [item for item in everything if item in named]
-    assert model.rank("Soap", 50, category="food / fruit").codes.tolist() == fruit
-    assert model.rank("Soap", 50, category=["FRUIT", "hot"]).codes.tolist() == [
+    assert rank(model, "Soap", 50, category="food / fruit").codes.tolist() == fruit
+    assert rank(model, "Soap", 50, category=["FRUIT", "hot"]).codes.tolist() == [
         item for item in everything if item in named | {code("tea")}
     ]
-    without = model.rank("Soap", 50, exclude=["Apple", "tea-black"]).codes.tolist()
+    without = rank(model, "Soap", 50, exclude=["Apple", "tea-black"]).codes.tolist()
     assert without == [item for item in everything if item not in {code("apple"), code("tea")}]
     apart, together = (
-        set(model.rank("Apple", 50, same_category=same).names) for same in (False, True)
+        set(rank(model, "Apple", 50, same_category=same).names) for same in (False, True)
     )
     assert apart <= together
     assert not {"Banana", "Cherry", "Lime"} & apart
@@ -198,8 +208,8 @@ def test_filters_hold(name: str, device: str) -> None:
 
 @EVERY_MODEL
 def test_an_item_never_bought_is_said_to_be_so(name: str, device: str) -> None:
-    answer = fitted(name, device).rank(["Saffron", "Tea"])
-    alone = fitted(name, device).rank("Saffron")
+    answer = rank(fitted(name, device), ["Saffron", "Tea"])
+    alone = rank(fitted(name, device), "Saffron")
     if fitted(name, device).scores_unseen_items:
         assert len(alone)
         return
@@ -207,7 +217,7 @@ def test_an_item_never_bought_is_said_to_be_so(name: str, device: str) -> None:
     assert alone.notes == ("Saffron is in no training basket",)
     assert answer.notes == alone.notes
     assert (
-        answer.codes.tolist() == fitted(name, device).rank("Tea", exclude="Saffron").codes.tolist()
+        answer.codes.tolist() == rank(fitted(name, device), "Tea", exclude="Saffron").codes.tolist()
     )
 
 
@@ -217,7 +227,7 @@ def test_comes_back_from_its_arrays_and_from_no_others(name: str, device: str) -
     arrays = model.arrays()
     back = type(model).from_arrays(model.parameters, model.catalog, arrays)
     assert np.array_equal(back.score(*every_pair()), model.score(*every_pair()))
-    assert back.rank("Tea").codes.tolist() == model.rank("Tea").codes.tolist()
+    assert rank(back, "Tea").codes.tolist() == rank(model, "Tea").codes.tolist()
     assert back.learned == model.learned
     assert {key: value.tobytes() for key, value in back.arrays().items()} == {
         key: value.tobytes() for key, value in arrays.items()
@@ -237,7 +247,7 @@ def test_comes_back_from_its_arrays_and_from_no_others(name: str, device: str) -
 
 @EVERY_NAME
 def test_an_unfitted_model_is_refused(name: str) -> None:
-    for ask in (lambda m: m.rank("Tea"), lambda m: m.score([0], [1]), lambda m: m.arrays()):
+    for ask in (lambda m: rank(m, "Tea"), lambda m: m.score([0], [1]), lambda m: m.arrays()):
         with pytest.raises(ParameterError, match=rf"'{name}' model is not fitted\. Call fit"):
             ask(new(name))
 
@@ -258,7 +268,7 @@ def test_refuses_what_it_cannot_learn_from(name: str, device: str) -> None:
         quick = make_model(
             name, **SETTINGS.get(name, {}) | ({"epochs": 1} if name in SETTINGS else {})
         )
-        assert len(quick.fit(toy_baskets(users=False), RUN[device]).rank("Tea"))
+        assert len(rank(quick.fit(toy_baskets(users=False), RUN[device]), "Tea"))
 
 
 @EVERY_NAME
@@ -276,13 +286,13 @@ def test_refuses_bad_questions(name: str, device: str) -> None:
     with pytest.raises(
         UnknownItemError, match=r"no item has the id or name 'Biscits'\. Did you mean 'Biscuits'"
     ):
-        model.rank("Biscits")
+        rank(model, "Biscits")
     with pytest.raises(ParameterError, match="`k` must be an integer of at least 1, got 0"):
-        model.rank("Tea", 0)
+        rank(model, "Tea", 0)
     with pytest.raises(ParameterError, match="`items` must be at least one item"):
-        model.rank([])
+        rank(model, [])
     with pytest.raises(ParameterError, match=r"`category` must be one of .* got 'friut'"):
-        model.rank("Tea", category="friut")
+        rank(model, "Tea", category="friut")
     with pytest.raises(ParameterError, match="`queries` must be codes of the catalogue"):
         model.score_all([99])
     with pytest.raises(ParameterError, match="`items` must be as long as `queries`"):

@@ -11,7 +11,7 @@ from helpers.dated_shop import dated_shop
 from helpers.toyshop import code, toy_baskets
 from neatrec.cooccurrence import CountBook, CountOptions
 from neatrec.data import Baskets, Catalog
-from neatrec.models import Run, make_model
+from neatrec.models import Run, make_model, rank
 from neatrec.models.odds import fit
 from neatrec.models.odds.features import WORDS, CatalogFeatures, PairFeatures
 from neatrec.models.odds.fit import Outcome, Pairs, learn, parts_of, regress
@@ -223,6 +223,6 @@ def test_a_rare_item_is_answered_with_the_partners_of_its_like() -> None:
     without = replace(baskets, items=baskets.items[kept], offsets=ends[baskets.offsets])
     model = make_model("odds").fit(without, Run(rng=0))
     assert model.item_count[code("chips")] == 0
-    answer = model.rank("Chips", 5)
+    answer = rank(model, "Chips", 5)
     assert len(answer)
     assert answer.notes == ("Chips is in no training basket",)

@@ -11,7 +11,7 @@ from helpers.toyshop import PARTNERS, code, toy_baskets
 from neatrec import statistics
 from neatrec.cooccurrence import CountBook
 from neatrec.data import Baskets, half
-from neatrec.models import make_model
+from neatrec.models import make_model, rank
 from neatrec.models.counts import CountParameters, PairCounts
 from neatrec.models.tuned_lift import STRENGTHS, hits_by_strength, strong_pairs
 
@@ -106,4 +106,4 @@ def test_the_strength_for_the_instacart_half_split(instacart: Baskets) -> None:
     train = half(instacart).train
     model = make_model("shrunk-lift-tuned").fit(train)
     assert (model.learned["k"], model.learned["strong_pairs"]) == (1.5, 10_106)
-    assert model.rank("Everything Bagels", 1).names == ["Whipped Cream Cheese"]
+    assert rank(model, "Everything Bagels", 1).names == ["Whipped Cream Cheese"]

@@ -12,7 +12,7 @@ from helpers.toyshop import PARTNERS, code, toy_baskets
 from neatrec.cli.main import exit_code_of
 from neatrec.data import Baskets, Catalog
 from neatrec.errors import ParameterError
-from neatrec.models import Run, make_model
+from neatrec.models import Run, make_model, rank
 from neatrec.release.publish import publish
 from neatrec.serving import (
     GRADES,
@@ -102,7 +102,7 @@ def test_a_cart_names_the_items_that_each_answer_goes_with(table: PairTable) -> 
     assert biscuits.goes_with[0].code == code("tea")
     assert all(line.grade in ("certain", "likely") for line in found.lines)
     guesses = recommend(table, ["Bread", "Tea"], 15, min_evidence="guess")
-    shown = table.model.rank(["Bread", "Tea"], 30).codes.tolist()
+    shown = rank(table.model, ["Bread", "Tea"], 30).codes.tolist()
     own = [line.code for line in guesses.lines if line.code in shown]
     assert own == [item for item in shown if item in own]
 
@@ -253,7 +253,7 @@ def test_guesses_beyond_the_table_are_scored_by_the_model(tmp_path: Path) -> Non
     found = recommend(table, "Bread", 8, min_evidence="guess")
     beyond = [line.code for line in found.lines if line.code not in table.items_of(BREAD, 2)]
     assert beyond
-    ranked = fitted.rank("Bread", 100).codes.tolist()
+    ranked = rank(fitted, "Bread", 100).codes.tolist()
     assert beyond == [item for item in ranked if item in beyond]
     assert next(iter(PARTNERS.values())).title() == found.rows()[0]["name"]
 

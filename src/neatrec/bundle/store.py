@@ -129,7 +129,7 @@ def load_bundle(path: str | Path, *, verify: bool = True) -> Model:
 
     Examples
     --------
-    >>> load_bundle("bundle").rank("Tortilla Chips", 5)  # doctest: +SKIP
+    >>> load_bundle("bundle").score_all([0])  # doctest: +SKIP
     """
     return read_bundle(path, _model, verify=verify)
 

@@ -12,9 +12,8 @@ half-split best sellers have a lift of 1.24, and the answers of `ease` one of 1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +27,9 @@ from neatrec.evaluation.intervals import ROUNDS, ratio_row
 from neatrec.evaluation.metrics import KS, TOP, hit_rate, ndcg
 from neatrec.statistics import Factors, quasi_independence
 from neatrec.statistics.blas import one_blas_thread
+
+CartRanking = Callable[[Sequence[Codes], int], Sequence[Codes]]
+"""The first answers to each cart of codes, best first."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -137,12 +139,12 @@ def _alone_in_category(category: Codes) -> npt.NDArray[np.bool_]:
     return alone
 
 
-def answer_hidden(model: Any, hidden: HiddenItems, *, k: int = TOP) -> Codes:
+def answer_hidden(rank: CartRanking, hidden: HiddenItems, *, k: int = TOP) -> Codes:
     """The first k answers to each cart, shape (carts, k), padded with -1."""
     out = np.full((len(hidden), k), -1, dtype=np.int32)
     # threads of the matrix product would spin while our own threads work
     with one_blas_thread():
-        answers = model.rank_carts(hidden.carts, k)
+        answers = rank(hidden.carts, k)
     for row, codes in zip(out, answers, strict=True):
         row[: len(codes)] = codes[:k]
     return out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from neatrec.evaluation.label_free import (
 )
 from neatrec.evaluation.ranks import LabelQueries, LabelRanks, Scorer, best_of, rank_labels
 from neatrec.labels import Labels
+from neatrec.models import Model, rank_carts
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ class ModelRanks:
 def evaluate_model(model: Scorer, task: EvaluationTask, *, label_free: bool = True) -> ModelRanks:
     """Rank the labels by `model`; the label-free measures need one training of a model only.
 
-    A model without `rank_carts` completes no carts.
+    Only a `Model` completes carts.
     """
     label_ranks = {
         candidates.name: rank_labels(model, candidates, task.label_queries)
@@ -122,6 +124,7 @@ def evaluate_model(model: Scorer, task: EvaluationTask, *, label_free: bool = Tr
         return ModelRanks(label_ranks)
     candidates, hidden = task.held_out_candidates, task.hidden_items
     best = None if candidates is None else best_of(model, candidates)
-    ranks_carts = hasattr(model, "rank_carts")
-    answers = answer_hidden(model, hidden) if hidden is not None and ranks_carts else None
+    answers = None
+    if hidden is not None and isinstance(model, Model):
+        answers = answer_hidden(partial(rank_carts, model), hidden)
     return ModelRanks(label_ranks, best, answers)

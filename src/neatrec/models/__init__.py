@@ -3,7 +3,7 @@
 from neatrec.models.base import Model
 from neatrec.models.items import find_items, suggest_items
 from neatrec.models.parameters import ModelParameters, parameter, parse_settings
-from neatrec.models.ranking import Ranking
+from neatrec.models.ranking import Ranking, rank, rank_carts
 from neatrec.models.registry import MODEL_NAMES, ModelInfo, describe, make_model, model_class
 from neatrec.models.run import Run
 
@@ -20,5 +20,7 @@ __all__ = [
     "model_class",
     "parameter",
     "parse_settings",
+    "rank",
+    "rank_carts",
     "suggest_items",
 ]

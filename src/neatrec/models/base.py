@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
@@ -14,13 +14,11 @@ import pyarrow as pa
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import BundleError, DivergedError, ParameterError, must_be
-from neatrec.models import ranking
 from neatrec.models.arrays import ArraySpec, check_arrays
 from neatrec.models.embeddings.kernels.gpu import cupy
-from neatrec.models.items import Item
 from neatrec.models.parallel import thread_limit
 from neatrec.models.parameters import ModelParameters
-from neatrec.models.ranking import CartScorer, Ranking
+from neatrec.models.ranking import CartScorer
 from neatrec.models.run import Run
 from neatrec.text import printable
 
@@ -177,26 +175,6 @@ class Model(ABC):
             message = f"model {self.name!r} has scores that are not numbers"
             raise DivergedError(message, hint="Train it again.")
         return scores
-
-    # ---- ranking
-
-    def rank(
-        self,
-        items: Item | Sequence[Item],
-        k: int = 10,
-        *,
-        category: str | Sequence[str] | None = None,
-        exclude: Item | Sequence[Item] = (),
-        same_category: bool = False,
-    ) -> Ranking:
-        """The best `k` items for an item or a cart: see `neatrec.models.ranking.rank`."""
-        return ranking.rank(
-            self, items, k, category=category, exclude=exclude, same_category=same_category
-        )
-
-    def rank_carts(self, carts: Sequence[Codes], k: int = 10) -> list[Codes]:
-        """The codes that `rank` returns for each cart of codes."""
-        return ranking.rank_carts(self, [self._codes("carts", cart) for cart in carts], k)
 
     # ---- saving
 

@@ -110,7 +110,29 @@ def rank(
     exclude: Item | Sequence[Item] = (),
     same_category: bool = False,
 ) -> Ranking:
-    """The best `k` items for an item or a cart; see `Model.rank`."""
+    """The best `k` items for an item or a cart; fewer where fewer score above `min_score`.
+
+    This is the ranking alone, whatever the evidence; a shop shows what `neatrec.recommend` gives.
+    Ties go to the smaller code. For one item the scores are the model's own. For a cart they are
+    those of `cart_ranking`; without one each item's scores are scaled, 0 for its median candidate
+    and 1 for its best, and averaged, so that no item dominates because its scores are large.
+
+    Parameters
+    ----------
+    model
+        A fitted model.
+    items
+        Ids or names. Items of the cart and items that no training basket holds never answer.
+    k
+        Number of answers.
+    category
+        Name of a category, or its path as "produce / fresh fruits", that answers must belong to,
+        or several.
+    exclude
+        Items that must not answer.
+    same_category
+        Whether items that share a category with one of the cart may answer.
+    """
     k, catalog = require_whole("k", k), model.catalog
     cart = np.unique(find_items(catalog, items))
     if not len(cart):
