@@ -5,7 +5,7 @@ NeatrecError                    exit 1   something of ours failed
 ├── GateError                   exit 3   a publish gate refused
 └── InputError                  exit 2   the caller can fix it
     ├── SourceError                      a file, table or column cannot be read as asked
-    ├── ParameterError                   an argument is not what it must be
+    ├── ParameterError                   an invalid argument
     ├── UnknownItemError                 an item id or name that the catalogue does not hold
     ├── LeakError                        training and evaluation share baskets
     ├── BundleError                      a bundle is damaged, cut off or of another version
@@ -101,7 +101,7 @@ class SourceError(InputError):
 
 
 class ParameterError(InputError):
-    """An argument is not what it must be."""
+    """An invalid argument."""
 
 
 class UnknownItemError(InputError):
@@ -155,7 +155,7 @@ def bad_file(
     argument: str | None = None,
     hint: str | None = None,
 ) -> SourceError:
-    """The one sentence form for what a file, or a line or column of it, must be.
+    """The one sentence form of errors about a file, a line or a column.
 
     >>> str(bad_file("orders.csv", "must be a number, got 'x'", line=3, column="pos"))
     "orders.csv, line 3, column 'pos': must be a number, got 'x'"

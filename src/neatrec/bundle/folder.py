@@ -88,7 +88,7 @@ class BundleFolder:
             )
 
     def recover(self) -> None:
-        """Clean up after a crash: restore the older bundle, or remove what a new one replaced."""
+        """Clean up after a crash: restore the older bundle, or remove the replaced one."""
         if self.previous.exists():
             if (self.live / NAME).is_file():
                 remove(self.previous)
@@ -157,7 +157,7 @@ def replaced(place: BundleFolder, what: str = "") -> Iterator[Path]:
 
 @contextmanager
 def system_errors(
-    what: str, path: Path, untouched: str = "What was there before is untouched."
+    what: str, path: Path, untouched: str = "The earlier content is untouched."
 ) -> Iterator[None]:
     """Turn the system's refusals to write (full, read-only, of another user) into one sentence."""
     try:

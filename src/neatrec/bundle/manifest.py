@@ -1,4 +1,4 @@
-"""`manifest.json`: what a bundle holds, with the size and SHA-256 of each file."""
+"""`manifest.json`: the contents of a bundle, with the size and SHA-256 of each file."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def file_record(file: Path) -> FileRecord:
 
 
 def verify_files(folder: Path, manifest: Manifest) -> None:
-    """Raise `BundleError` with the file's name where a file differs from what was written."""
+    """Raise `BundleError` with the name of a file that differs from its hash."""
     for name, record in manifest.files.items():
         file = regular_file(folder, name)
         try:

@@ -25,7 +25,7 @@ log = logging.getLogger("neatrec.progress")
 
 
 SHOWN = tuple(f"neatrec.{name}" for name in ("io", "training", "release", "service", "cli"))
-"""Loggers whose events are printed without --verbose: what was read, made and written."""
+"""Loggers whose events are printed without --verbose: inputs, results and outputs."""
 
 
 class BarHandler(logging.StreamHandler[TextIO]):

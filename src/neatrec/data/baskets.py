@@ -153,7 +153,7 @@ class Baskets(TableResult):
     def to_arrow(self) -> pa.Table:
         """One row per line.
 
-        Columns: basket, item and, where known, name, category levels, user, time, position in the
+        Columns: basket, item and, if given, name, category levels, user, time, position in the
         cart and attributes.
         """
         basket, item = pa.array(self.basket_of_line), pa.array(self.items)

@@ -1,4 +1,4 @@
-"""The `Catalog`: which items there are, what they are called and where they belong."""
+"""The `Catalog`: the items, their names and their categories."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def codes_in(
 
 @dataclass(frozen=True, eq=False)
 class Catalog:
-    """Items by code 0 … n-1. An item is what is counted: variants of one group are one item."""
+    """Items by code 0 … n-1. Items are the unit of counting: variants of one group are one item."""
 
     ids: pa.LargeStringArray
     names: pa.LargeStringArray | None = None

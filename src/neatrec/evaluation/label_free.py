@@ -110,7 +110,7 @@ def leave_one_out(
 ) -> HiddenItems:
     """Hide a random item in each of at most `carts` random baskets of `test`.
 
-    Items that no training basket holds are removed first: no model can know them. No item left in
+    Items without a training basket are removed first: no model has learned them. No item left in
     the cart shares the category of the hidden one, since models do not offer such items.
     """
     generator = as_generator(rng)

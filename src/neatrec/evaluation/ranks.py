@@ -189,5 +189,5 @@ def _refuse_nan(model: Scorer, queries: Codes, row: int, item: int) -> None:
         raise DivergedError(
             f"model {_name_of(model)!r} gives a score that is not a number (NaN) to item code "
             f"{item} for query code {queries[row]}",
-            hint="A score must be a number for every pair; 0 or -inf where a model knows nothing.",
+            hint="A score must be a number for every pair; 0 or -inf for pairs not learned.",
         )

@@ -36,7 +36,7 @@ class Address:
 
     scheme: str
     shown: str
-    """Without user and parameters, for messages and for what is kept."""
+    """Without user and parameters, for messages and records."""
     text: str = field(repr=False)
     """As it was given; it may name a user."""
 

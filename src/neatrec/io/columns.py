@@ -143,7 +143,7 @@ def _attributes(
 
 
 def _of_export(lines: Columns, first: InputTable, export: Export | None) -> Columns:
-    """`lines` with what a known export says beyond the roles that can be named."""
+    """`lines` with the rules of a known export beyond the roles that can be named."""
     if export is None:
         return lines
     if lines.item == column_called(export.roles["item"], first.columns):

@@ -50,7 +50,7 @@ def prepare_csv(
 ) -> CsvText | None:
     """The CSV in `file`, rewritten into `folder` where it is packed or not UTF-8; None: empty.
 
-    `wanted` are columns the caller knows of: they help to tell the delimiter.
+    `wanted` are expected columns: they help to detect the delimiter.
     """
     path = _unpacked(file, folder) if file.kind == "gz" else file.path
     encoding = options.encoding or _encoding_of(file, path)

@@ -49,7 +49,7 @@ def name_items(database: Database, columns: Columns) -> None:
 
 
 def describe_by_lines(database: Database) -> None:
-    """The table `in_lines`: what the lines say most often (among equals, the first by alphabet)."""
+    """The table `in_lines`: the most frequent values of the lines (ties: the first by alphabet)."""
     database.execute(
         f"CREATE TABLE item_text AS SELECT item, {', '.join(TEXTS)}, count(*) AS n FROM line "
         f"WHERE status = {KEPT} GROUP BY ALL"
@@ -96,7 +96,7 @@ def describe_by_catalogue(database: Database, loaded: LoadedRows) -> None:
 
 
 def _compare_with_catalogue(database: Database, shown: str) -> None:
-    """Log items bought that are not in the catalogue; an error where none is."""
+    """Log the bought items missing from the catalogue; an error if all are."""
     missing = database.count("bought ANTI JOIN in_catalogue USING (item)")
     bought = database.count("bought")
     if missing and missing == bought:

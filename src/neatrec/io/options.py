@@ -55,7 +55,7 @@ def option(
 class SourceOptions:
     """The meaning of a table of basket lines.
 
-    Roles that are not named are taken from usual names of columns; `none` leaves a role out.
+    Unnamed roles use columns with usual names; `none` leaves a role out.
     """
 
     basket: str | None = option("Column of the order, receipt or transaction.")
@@ -147,7 +147,7 @@ class SourceOptions:
         return None if self.until is None else microseconds("until", self.until)
 
     def given(self) -> dict[str, Any]:
-        """The options that are not at their defaults."""
+        """The options that differ from their defaults."""
         values = {f.name: (getattr(self, f.name), f.default) for f in fields(self)}
         # a catalogue may be a data frame, which compares element by element
         return {

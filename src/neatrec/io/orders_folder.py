@@ -40,7 +40,7 @@ BLOCK = 1 << 18
 
 @dataclass(frozen=True)
 class ImportResult:
-    """The baskets and lines of an import, those it replaced, and what the folder holds now."""
+    """The baskets and lines of an import, those it replaced, and the content of the folder."""
 
     baskets: int
     lines: int
@@ -120,7 +120,7 @@ def _previous(folder: Path) -> Path:
 
 
 def _recover(folder: Path) -> None:
-    """Remove what a killed or failed import left; a folder that it had moved aside comes back."""
+    """Remove the remains of a killed or failed import; restore a folder that it had moved."""
     if not folder.exists() and _previous(folder).exists():
         os.rename(_previous(folder), folder)
     for left in (_writing(folder), _previous(folder), *folder.glob(".orders-*")):
@@ -169,7 +169,7 @@ def _is_there(baskets: Baskets, folder: Path, shared: list[Any]) -> SourceError:
         f"basket {printable(repr(first))} of {printable(baskets.source)} is in "
         f"{printable(folder)} already{more}",
         file=baskets.source,
-        hint="Leave it out, or give --replace to replace what the folder has.",
+        hint="Leave it out, or replace the order in the folder with --replace.",
     )
 
 

@@ -118,7 +118,7 @@ def _query(query: str | Path) -> str:
 def _reader(cursor: Any, sql: str) -> pa.RecordBatchReader:
     """The rows of `sql`, read in a transaction that cannot write.
 
-    PostgreSQL writes as text what is no plain type of Arrow: enums, UUIDs, intervals, hosts.
+    PostgreSQL writes types without an Arrow equivalent as text: enums, UUIDs, intervals, hosts.
     """
     import pyarrow as pa
 

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 def read_baskets(source: Any, options: SourceOptions | None = None, **columns: Any) -> Baskets:
-    """Read the baskets of `source`, sorted and checked; `dropped` counts what was left out.
+    """Read the baskets of `source`, sorted and checked; `dropped` counts the rows left out.
 
     Parameters
     ----------

@@ -215,7 +215,7 @@ def _json_table(database: Database, file: SourceFile) -> InputTable:
 
 
 def _no_json(file: SourceFile, packed: str) -> SourceError | None:
-    """The first line that is not JSON: the database counts lines by thread."""
+    """The first line that does not parse: the database counts lines by thread."""
     number = 0
     try:
         with (gzip.open if packed == "gzip" else open)(file.path, "rb") as stream:

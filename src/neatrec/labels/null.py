@@ -118,7 +118,7 @@ def shuffle_null(
     rounds
         Number of shuffles.
     within
-        What a shuffle keeps: `none`, `size` (of the basket) or `size+position`.
+        Properties that a shuffle keeps: `none`, `size` (of the basket) or `size+position`.
     seed
         Seed of the shuffles.
     engine

@@ -36,7 +36,7 @@ def matrix_specs(name: str, values: str = "_count", kind: str = "i") -> dict[str
 
 
 def check_arrays(arrays: Arrays, specs: Mapping[str, ArraySpec], items: int) -> None:
-    """Refuse arrays that are not as declared, by a `ValueError`: compiled loops follow them.
+    """Refuse arrays unlike their declaration, by a `ValueError`: compiled loops follow them.
 
     >>> spec = ArraySpec("f", ("items", "dim"))
     >>> check_arrays({"vectors": np.zeros((3, 2))}, {"vectors": spec}, 4)

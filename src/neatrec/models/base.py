@@ -61,7 +61,7 @@ class Model(ABC):
     trained_on: Baskets | str
     """The baskets of the fit; their hash where it comes from a bundle."""
     cart_ranking: CartScorer | None = None
-    """Ranks for carts of several items, where that is not by the mean of their scaled scores."""
+    """Ranks for carts of several items, unless by the mean of their scaled scores."""
 
     def __init__(self, parameters: ModelParameters | None = None) -> None:
         self.parameters: Any = self.Parameters() if parameters is None else parameters
@@ -106,7 +106,7 @@ class Model(ABC):
         return self
 
     def check_run(self, run: Run) -> None:
-        """Refuse what a fit cannot honor, before any basket is read."""
+        """Refuse options that a fit cannot honor, before any basket is read."""
         if run.device not in ("auto", *self.devices):
             devices = " or ".join(self.devices)
             raise must_be("device", f"{devices} for model {self.name!r}", run.device)
@@ -172,7 +172,7 @@ class Model(ABC):
 
     def _without_nan(self, scores: Scores) -> Scores:
         if np.isnan(scores).any():
-            message = f"model {self.name!r} has scores that are not numbers"
+            message = f"model {self.name!r} has scores that are NaN"
             raise DivergedError(message, hint="Train it again.")
         return scores
 

@@ -2,7 +2,7 @@
 
 Items are compared by the cosine of their factors.
 
-Rows are users where known, baskets otherwise; columns are items; values count the purchases.
+Rows are users if the baskets name them, else baskets; columns are items; values are purchases.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Factorization(CosineModel):
 
     @abstractmethod
     def _solver(self, implicit: Any) -> tuple[Any, dict[str, Any]]:
-        """The library's own model, and its settings beside those that both have."""
+        """The library's own model, and its settings beyond the common ones."""
 
     def _fit(self, baskets: Baskets, run: Run) -> None:
         implicit = _import_implicit()

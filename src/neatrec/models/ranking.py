@@ -33,7 +33,7 @@ class Ranking(TableResult):
     codes: Codes
     scores: Floats
     queries: Codes
-    """The items of the cart that the model knows."""
+    """The items of the cart that the model has learned."""
     parts: Floats
     """The contribution of each of them, shape (answers, queries)."""
     notes: tuple[str, ...] = ()

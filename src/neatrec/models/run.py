@@ -38,7 +38,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Run:
-    """Options of one fit, which do not change the model; what a device cannot honor is refused."""
+    """Options of one fit, which do not change the model; a device refuses those it cannot honor."""
 
     devices: ClassVar[tuple[str, ...]] = ("auto", "cpu", "gpu")
 
@@ -46,7 +46,7 @@ class Run:
     """A seed or a generator: the same seed gives the same model where `reproducible`."""
     device: str = "auto"
     threads: int | None = None
-    """Threads that work at the same time; None: as many as there are processors to use."""
+    """Number of threads; None: one per available processor."""
     reproducible: bool = False
     """Train with one thread: the same bits for the same seed."""
     progress: Callable[[Progress], None] | None = field(default=None, compare=False)

@@ -20,7 +20,7 @@ from neatrec.serving.evidence import PUBLIC
 from neatrec.text import FORMULA_STARTS
 
 BLOCK = 20_000
-"""Answers in a table, and those that complete its last item."""
+"""Answers in a table, and the rest of its last item."""
 FORMULA = rf"\A['{FORMULA_STARTS}]"
 """The start of a cell that a spreadsheet runs, or that already begins with an apostrophe."""
 Tables = Iterable[pa.Table]

@@ -74,7 +74,7 @@ class Products:
     """The products of a shop, and which of them each item is."""
 
     columns: dict[str, pa.LargeStringArray]
-    """The key first, then what the import asks for."""
+    """The key first, then the columns of the import."""
     of_item: Codes
     """For each item its product, NOWHERE without one; shape (items,)."""
     prefix: str = ""

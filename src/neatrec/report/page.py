@@ -64,7 +64,7 @@ class Page(NamedTuple):
     folded: tuple[Section, ...]
 
     def tables(self) -> Iterator[ReportTable]:
-        """Every table, including those that are files only."""
+        """Every table, including those only in files."""
         for section in (self.summary, *self.folded):
             for block in section.blocks:
                 if isinstance(block, BestPairs):

@@ -53,7 +53,7 @@ def summary_section(baskets: Baskets, pairs: EvidenceTable, advice: Sequence[str
 
 
 def _tiles(baskets: Baskets, pairs: EvidenceTable) -> tuple[Tile, ...]:
-    """The number of pairs, the share of sales they cover, and what they are worth."""
+    """The number of pairs, the share of sales they cover, and their worth."""
     number, certain = len(pairs.evident), int((pairs.columns["grade"] == CERTAIN).sum())
     kinds = f"{certain:,} certain, {number - certain:,} likely."
     if explained := len(pairs.explained):

@@ -84,7 +84,7 @@ MISSING = {
         "Train from orders with times and a column of prices (`--price COLUMN`).",
     ),
 }
-"""Order of pairs that a bundle may lack -> what is missing, and what to do about it."""
+"""Order of pairs that a bundle may lack -> the missing data, and the remedy."""
 
 
 def pair_filter(bundle: LoadedBundle, query: PairFilters) -> PairSelection:

@@ -232,7 +232,7 @@ def snapshot_of(request: Request) -> ServingSnapshot:
 
 
 def json_response(answer: Any) -> Response:
-    """An answer in JSON; numbers that are not finite are null."""
+    """An answer in JSON; non-finite numbers are null."""
     return Response(to_json(answer, inf_nan_mode="null"), media_type="application/json")
 
 

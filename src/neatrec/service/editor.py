@@ -129,7 +129,7 @@ class Editor:
 
     @property
     def keys(self) -> Keys:
-        """Those that edit: a key that readers were given since is none of them."""
+        """Keys of editors: without keys that readers have been given since."""
         readers, editors = self.watcher.keys, self.watcher.editor_keys
         return Keys(tuple(key for key in editors.valid if readers.find(key) is None))
 

@@ -80,7 +80,7 @@ class Pages:
         }
 
     def home(self, request: Request, form: Annotated[SearchForm, Query()]) -> Response:
-        """The first page, or what a search finds."""
+        """The first page, or the results of a search."""
         bundle = snapshot_of(request).bundle
         if form.q:
             hits = find(bundle, form.q, 30)

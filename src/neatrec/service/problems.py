@@ -94,7 +94,7 @@ REFUSED: dict[int, tuple[str, str, str | None]] = {
     500: ("Fault", "the service failed", "The log of the service says why."),
     503: ("Busy", "too many requests at once", "Try again in a second."),
 }
-"""Status -> kind, message and hint of what has the same words every time."""
+"""Status -> kind, message and hint of errors with fixed words."""
 
 
 def refused(status: int) -> RequestError:

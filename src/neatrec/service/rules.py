@@ -74,7 +74,7 @@ class Rules:
         return tuple(rule for rule in self.rules if rule.holds(day))
 
     def unknown(self, held: Callable[[str], bool], day: date) -> int:
-        """Number of the rules of `day` that name an id that is not `held`: they have no effect."""
+        """Number of the rules of `day` with an id outside `held`: they have no effect."""
         return sum(
             not (held(rule.item) and (rule.query == EVERY or held(rule.query)))
             for rule in self.today(day)

@@ -83,7 +83,7 @@ class RulesFile:
             return rule
 
     def _read(self, version: str, day: date) -> tuple[bytes, Rules]:
-        """The content of the file, and its rules, which must be those that the editor saw."""
+        """The content of the file, and its rules, which must equal those that the editor saw."""
         content = self.path.read_bytes()
         try:
             rules = parse_rules(content, self.path, day)

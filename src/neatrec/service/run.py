@@ -160,7 +160,7 @@ def serve_by_workers(
 
 
 def end(running: list[SpawnProcess]) -> None:
-    """Ask the workers to end, and kill those that do not."""
+    """Ask the workers to end, and kill the others."""
     deadline = time.monotonic() + END
     for process in running:
         process.terminate()

@@ -1,4 +1,4 @@
-"""The sessions of editors: a signed cookie, and the list of those that were logged out of."""
+"""The sessions of editors: a signed cookie, and the list of ended sessions."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def has_ended(rules: RulesFile, session: EditorSession) -> bool:
 
 
 def end_session(rules: RulesFile, session: EditorSession) -> None:
-    """End a session for all workers, also after a restart; those that are over are forgotten."""
+    """End a session for all workers, also after a restart; expired ones are forgotten."""
     with rules.locked():
         kept = [line for line in _ended(rules) if int(line.partition(" ")[0]) > time.time()]
         rules.replace_by(_file(rules), "\n".join([*kept, _line(session)]).encode())

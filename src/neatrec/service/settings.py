@@ -29,7 +29,7 @@ BODY_SECONDS = 10.0
 """How long a body may take to arrive: a request that waits for it counts as in progress."""
 MAX_QUERY_STRING = 32 * 1024
 IN_FLIGHT = 64
-"""Requests that are worked on at the same time; more are answered with 503 at once."""
+"""Largest number of concurrent requests; more are answered with 503 at once."""
 
 ID = "{id}"
 ADDRESS = re.compile(

@@ -169,7 +169,7 @@ def cards(bundle: LoadedBundle, lines: Sequence[Answer]) -> list[Card]:
 def with_hidden(
     shown: list[Card], snapshot: ServingSnapshot, code: int, filters: RequestFilters
 ) -> list[Card]:
-    """The cards of the answers to an item, and those that rules hide, where they would stand."""
+    """The cards of the answers to an item, with those that rules hide in their positions."""
     hidden = snapshot.rules.hidden(code)
     if not hidden:
         return shown

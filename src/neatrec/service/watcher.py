@@ -81,7 +81,7 @@ class Watched(Generic[Value]):
             refused()
 
     def changed(self) -> bool:
-        """Whether the path holds what was not read yet, or what was refused a while ago."""
+        """Whether the path holds an unread version, or one refused a while ago."""
         stamp = stamp_of(self.path)
         return stamp != self.stamp and (stamp != self.bad or time.monotonic() >= self.again)
 

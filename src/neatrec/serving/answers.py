@@ -42,7 +42,7 @@ class Answers(TableResult):
 
     catalog: Catalog
     cart: tuple[int, ...]
-    """Codes of what was asked for."""
+    """Codes of the query items."""
     lines: tuple[Answer, ...]
     k: int
     """Number of answers asked for."""

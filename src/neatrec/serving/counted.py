@@ -243,7 +243,7 @@ class EvidenceTable:
         return found
 
     def _unseen(self, query: Codes, item: Codes) -> dict[str, Numbers]:
-        """The columns of pairs that are not kept."""
+        """The columns of pairs outside the table."""
         nothing = np.full(len(query), 0 if self.min_count == 1 else -1)
         overall = self.query_factor[query] * self.item_factor[item]
         overall[query == item] = np.nan
@@ -307,7 +307,7 @@ class EvidenceTable:
 
 
 def _totals(book: CountBook, pairs: Counts, tested: CountOptions) -> Margins:
-    """The margins of what is tested: customers where they return, baskets otherwise."""
+    """The margins of the tested unit: customers if they return, else baskets."""
     if not tested.once_per_customer:
         return pairs.margins
     if pairs.options.min_count > 1:

@@ -49,7 +49,7 @@ Numbers = npt.NDArray[Any]
 def grade_pairs(times: Numbers, lift: LiftEstimate, q: Numbers) -> npt.NDArray[np.uint8]:
     """The grade of each pair, a number into `GRADES`; NaN (not known) is no evidence.
 
-    `times` are those that `q` was made of: customers where they return, baskets otherwise.
+    `times` is the count behind `q`: customers if they return, else baskets.
 
     >>> lift = LiftEstimate(np.ones(4), np.array([9.2, 1.5, 0.1, 0.9]), np.array([20, 9, 9, 1.1]))
     >>> grade_pairs(np.array([37, 2, 1, 300]), lift, np.array([1e-6, 0.01, 1.0, 0.4])).tolist()

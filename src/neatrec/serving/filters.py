@@ -40,7 +40,7 @@ class Filters:
     include_explained: bool = False
     """Also list what season, store or basket size explain."""
     month: int | None = None
-    """List of those only what is in season in this month, from 1."""
+    """List only pairs in season in this month, from 1."""
 
     def __post_init__(self) -> None:
         require_whole("k", self.k)

@@ -70,7 +70,7 @@ def recommend(
     include_explained
         Also list pairs that season, store or basket size explain.
     month
-        List of those what is in season in this month, from 1.
+        List only pairs in season in this month, from 1.
 
     Examples
     --------
@@ -335,7 +335,7 @@ def _partners(question: Question, level: int) -> Codes:
 
 
 def _notes(question: Question, lines: Sequence[Answer]) -> tuple[str, ...]:
-    """Sentences on new items, and on what the categories of the cart do to its answers."""
+    """Sentences on new items, and on the effect of the cart's categories on its answers."""
     table, cart = question.table, question.cart
     notes = [NEW.format(printable(table.catalog.name(i))) for i in cart if not table.item_count[i]]
     partners = _partners(question, min(question.filters.level, LIKELY))

@@ -57,7 +57,7 @@ class NeatParameters(EmbeddingParameters):
 
 
 class Neat(EmbeddingModel):
-    """NEAT (Ma and others 2022): an item's mean is what it complements, its variance the noise."""
+    """NEAT (Ma and others 2022): an item's mean encodes its complements, its variance the noise."""
 
     name: ClassVar[str] = "neat"
     description: ClassVar[str] = (

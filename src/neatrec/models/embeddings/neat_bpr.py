@@ -1,4 +1,4 @@
-"""`neat-bpr`: NEAT, and users who prefer what they bought."""
+"""`neat-bpr`: NEAT, and users who prefer the items they bought."""
 
 from __future__ import annotations
 

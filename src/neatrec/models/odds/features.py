@@ -1,4 +1,4 @@
-"""Features of a pair (query, item): functions of its count and of what is known of its items."""
+"""Features of a pair (query, item): functions of its count, and of names, categories and partners of its items."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Two logistic regressions: the odds that other baskets show a pair as strong, or as dependent.
 
-The training baskets are parted. Pairs of one part, described by what it knows of them, are strong
+The training baskets are split. Pairs of one part, described by its features, are strong
 or dependent in the other part, or not. Each regression starts from the best statistic for
 its outcome and corrects it as far as the data pay for: with few pairs the statistic ranks.
 """
@@ -101,7 +101,7 @@ def shown_pairs(
 
 
 class Pairs(NamedTuple):
-    """Candidate pairs of a part: what it knows of them, and what they are in the other."""
+    """Candidate pairs of a part: their features in it, and their outcomes in the other."""
 
     query: Codes
     group: Keys
@@ -191,10 +191,10 @@ def regress(table: Floats, outcome: Mask, ridge: float, first: Floats) -> Floats
 
 
 def learn(pairs: Pairs) -> tuple[dict[str, Floats], dict[str, Any]]:
-    """The weights of each outcome, and what was learned: the pairs, their share among a query's
+    """The weights of each outcome, and facts of the fit: the pairs, their share among a query's
     first ten by the odds and by the start, the interval of the difference, standardised weights.
 
-    The shares are out of fold: each half of the queries is ranked by what the other half teaches.
+    The shares are out of fold: each half of the queries is ranked by the weights of the other half.
     """
     regressions, learned = {}, {}
     mean, scale = np.zeros(len(WORDS)), np.ones(len(WORDS))

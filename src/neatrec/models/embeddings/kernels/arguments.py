@@ -1,4 +1,4 @@
-"""What a kernel is given on any device: tables, baskets, the source of negatives, settings.
+"""Arguments of a kernel on any device: tables, baskets, the source of negatives, settings.
 
 A table has one row per item or user, with all numbers about it, so that one fetch brings them:
 

@@ -1,7 +1,7 @@
 """Training on a GPU by CuPy: arrays in its memory, the order of a visit, launches of kernels.
 
 Thousands of warps work on units at the same time and do not wait for each other: what a warp reads
-may lack changes that others are about to make. `reference` states what is computed.
+may lack changes that others are about to make. `reference` defines the computation.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ CALL = np.dtype([(n, np.uint64) for n in INTEGERS] + [(n, np.float32) for n in R
 
 
 def cupy() -> Any:
-    """CuPy, with a GPU that answers; otherwise an error that names what is missing."""
+    """CuPy, with a GPU that answers; otherwise an error that names the missing part."""
     try:
         module = import_module("cupy")
         module.cuda.runtime.getDeviceCount()  # the first call that needs the driver and a GPU
@@ -234,7 +234,7 @@ def _configured(name: str, settings: KernelSettings) -> tuple[Any, LaunchConfig]
 
 
 def prepare(name: str, settings: KernelSettings, *, reproducible: bool = False) -> None:
-    """Compile a kernel for the GPU at hand; refuse what the GPU or its software cannot do."""
+    """Compile a kernel for the present GPU; refuse settings that it does not support."""
     cupy()
     hint = "Use device cpu."
     if reproducible:

@@ -1,1 +1,1 @@
-"""Compiled kernels: one module per model, and `shared` for what they have in common."""
+"""Compiled kernels: one module per model, and `shared` for their common parts."""
