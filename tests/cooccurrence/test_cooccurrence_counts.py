@@ -104,14 +104,6 @@ def test_undirected_pairs_know_how_often_the_query_came_first(case: CountCase) -
     )
 
 
-@settings(max_examples=12)
-@given(case=count_cases(), data=st.data())
-def test_the_order_of_baskets_does_not_matter(case, data: st.DataObject) -> None:
-    baskets, counting = case
-    order = np.array(data.draw(st.permutations(range(len(baskets)))), dtype=np.int64)
-    assert_equal(count(baskets.select(order), counting), count(baskets, counting))
-
-
 @settings(max_examples=20)
 @given(case=count_cases())
 def test_undirected_pairs_stand_both_ways(case: CountCase) -> None:

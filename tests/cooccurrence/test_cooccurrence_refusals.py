@@ -46,10 +46,7 @@ def test_baskets_that_cannot_be_counted_so_are_refused(baskets, counting, messag
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        (
-            {"name": "memry"},
-            "`engine` must be one of memory, spark, got 'memry'. Did you mean",
-        ),
+        ({"name": "memry"}, "`engine` must be one of memory, spark, got 'memry'. Did you mean"),
         ({"threads": 0}, "`threads` must be None or an integer from 1 to 1,024, got 0"),
     ],
 )

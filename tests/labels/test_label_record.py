@@ -12,18 +12,22 @@ from neatrec.errors import ParameterError
 from neatrec.labels import make_labels
 
 COLUMNS = [
-    *(
-        "query",
-        "item",
-        "query_name",
-        "item_name",
-        "count",
-        "expected",
-        "lift",
-        "lift_low",
-        "lift_high",
-    ),
-    *("statistic", "p", "q", "customers", "reverse_count", "level", "protocol"),
+    "query",
+    "item",
+    "query_name",
+    "item_name",
+    "count",
+    "expected",
+    "lift",
+    "lift_low",
+    "lift_high",
+    "statistic",
+    "p",
+    "q",
+    "customers",
+    "reverse_count",
+    "level",
+    "protocol",
 ]
 
 
