@@ -39,7 +39,7 @@ def reproduce(
 ) -> list[Table]:
     """Write every table and figure into `out`; without names of models those of data and labels.
 
-    `journey`: whether Complete Journey is evaluated in place of the Walmart data.
+    `journey`: whether Complete Journey is evaluated instead of the Walmart data.
     """
     out.mkdir(parents=True, exist_ok=True)
     instacart = read_instacart(folder)

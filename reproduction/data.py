@@ -72,7 +72,7 @@ def read_complete_journey(levels: tuple[float, ...]) -> PaperData:
     labels = make_labels(test, protocol="paper", levels=levels)
     sold = train.item_counts > 0
     labels = _only_labels(labels, sold[labels.query] & sold[labels.item])
-    split = "Complete Journey in place of the Walmart data"
+    split = "Complete Journey instead of the Walmart data"
     return PaperData("Complete Journey", "WMT", train, test, test, split, labels)
 
 

@@ -185,10 +185,10 @@ def top_items_table(data: PaperData) -> Table:
     baskets = data.train if data.same_split else data.evaluated
     order = np.argsort(-baskets.item_counts, kind="stable")
     rows = []
-    for place, there in enumerate(paper_numbers()["top20"]["items"]):
-        here = baskets.catalog.name(order[place])
+    for rank, there in enumerate(paper_numbers()["top20"]["items"]):
+        here = baskets.catalog.name(order[rank])
         mark = EXACT if here == there else f"differs: {here} here, {there} in the paper"
-        rows.append((place + 1, there, here, mark if data.same_split else NO_PRIOR))
+        rows.append((rank + 1, there, here, mark if data.same_split else NO_PRIOR))
     caption = "Most popular items (the paper's Table VIII)"
     return Table("top-20", caption, ("rank", "paper", "ours", "mark"), rows)
 
@@ -196,15 +196,17 @@ def top_items_table(data: PaperData) -> Table:
 def pop_table(labels: Labels) -> Table:
     """Pop's 15 HR and 15 NDCG: the paper's list of popular items, unfiltered, for these labels."""
     numbers = paper_numbers()
-    place = {name: rank for rank, name in enumerate(numbers["top20"]["items"])}
-    by_code = np.array([place.get(labels.catalog.name(c), -1) for c in range(len(labels.catalog))])
+    rank_of = {name: rank for rank, name in enumerate(numbers["top20"]["items"])}
+    by_code = np.array(
+        [rank_of.get(labels.catalog.name(c), -1) for c in range(len(labels.catalog))]
+    )
     rows = []
     for level, printed in numbers["metrics"]["INS"].items():
         there = printed["models"]["pop"]
         ranks = by_code[labels.item[labels.at(float(level))]]
-        found, higher = (ranks >= 0).astype(np.int64), np.maximum(ranks, 0)
+        hit, higher = (ranks >= 0).astype(np.int64), np.maximum(ranks, 0)
         for k, *paper in zip(numbers["settings"]["k"], there["hr"], there["ndcg"], strict=True):
-            ours = [float(metric(higher, found, k).mean()) for metric in (hit_rate, ndcg)]
+            ours = [float(metric(higher, hit, k).mean()) for metric in (hit_rate, ndcg)]
             cells = paper[0], ours[0], paper[1], ours[1]
             rows.append((f"p = {level}", k, *cells, compared(ours, paper, digits=4)))
     columns = ("level", "k", "HR, paper", "HR, ours", "NDCG, paper", "NDCG, ours", "mark")
@@ -264,10 +266,12 @@ def consistency_table(labels: Labels, pairs: TestedPairs) -> Table:
     rows = []
     for level in labels.levels:
         for sign in ("positive", "negative"):
-            chosen = pairs.statistic[pairs.at(level, positive=sign == "positive")]
-            bins = np.bincount(np.minimum(chosen // BIN_WIDTH, 10).astype(np.int64), minlength=11)
+            statistic = pairs.statistic[pairs.at(level, positive=sign == "positive")]
+            bins = np.bincount(
+                np.minimum(statistic // BIN_WIDTH, 10).astype(np.int64), minlength=11
+            )
             shares = (bins / max(bins.sum(), 1)).tolist()
-            rows.append((f"p = {level:g}", sign, len(chosen), *shares))
-    bins_from = [f"from {BIN_WIDTH * place}" for place in range(11)]
+            rows.append((f"p = {level:g}", sign, len(statistic), *shares))
+    bins_from = [f"from {BIN_WIDTH * number}" for number in range(11)]
     caption = "Shares of dependent pairs by chi-squared (the paper's Figure 2)"
     return Table("consistency", caption, ("level", "sign", "pairs", *bins_from), rows)

@@ -57,13 +57,13 @@ def candidate_set_results(result: Leaderboard, level: float) -> dict[str, dict[s
 def margin_table(data: PaperData, result: Leaderboard) -> Table:
     """NEAT trained with each margin: the paper's Figures 3 and 4, which carry no numbers."""
     study, task = paper_numbers()["margin_study"], result.task
-    chosen = task.labels.at(task.labels.levels[0])
+    selected = task.labels.at(task.labels.levels[0])
     mark = "comparable (the paper's figure carries no numbers)"
     rows = []
     for margin in study["margins"]:
         model = make_model("neat", margin=margin).fit(data.train, Run(rng=0))
         ranks = rank_labels(model, task.candidate_set, task.label_queries)
-        higher, equal = ranks.higher[chosen], ranks.equal[chosen]
+        higher, equal = ranks.higher[selected], ranks.equal[selected]
         cells = [float(hit_rate(higher, equal, k).mean()) for k in study["k"]]
         cells += [float(ndcg(higher, equal, k).mean()) for k in study["k"]]
         rows.append((margin, *cells, mark))

@@ -143,7 +143,7 @@ def test_all_models_is_the_default_and_those_that_cannot_learn_are_named(
     leaderboard = run_leaderboard(split.train, split.test, options=QUICK)
     assert list(rows_of(leaderboard)) == ["pop"]
     assert leaderboard.to_json()["skipped"] == {
-        "jaccard": "it learns from users, and the users of these baskets are not known",
+        "jaccard": "it learns from users, and these baskets name none",
         "llr": "the library is not there",
         "popco": "it needs more memory than there is",
     }

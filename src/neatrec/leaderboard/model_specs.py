@@ -46,9 +46,7 @@ def model_specs(
         spec = model_spec(model, strata)
         spec = spec if name is None else replace(spec, name=name)
         if models is None and train.users is None and getattr(spec.make(), "needs_users", False):
-            skipped[spec.name] = (
-                "it learns from users, and the users of these baskets are not known"
-            )
+            skipped[spec.name] = "it learns from users, and these baskets name none"
         else:
             specs.append(spec)
     names = [spec.name for spec in specs]

@@ -56,7 +56,7 @@ class Assortment:
     number: Codes
 
     def of_product(self, product: int) -> Codes:
-        """Codes of the product's items, the best known first."""
+        """Codes of the product's items, the most popular first."""
         codes = np.flatnonzero(self.product == product)
         return codes[np.argsort(self.number[codes])].astype(np.int32)
 
@@ -205,8 +205,8 @@ def item_name(product: Product, number: int, start: int, size: int) -> str:
     if number == 0:
         return product.name
     combinations = len(brands()) * len(product.qualities)
-    place = (start * len(product.qualities) + number * _stride(combinations)) % combinations
-    brand, quality = divmod(place, len(product.qualities))
+    combination = (start * len(product.qualities) + number * _stride(combinations)) % combinations
+    brand, quality = divmod(combination, len(product.qualities))
     size_name = product.sizes[size % len(product.sizes)]
     return f"{brands()[brand]} {product.qualities[quality]} {product.name}, {size_name}"
 

@@ -108,10 +108,10 @@ def uniform(state):
 def draw_item(state, alias_share, alias_item):
     """An item by its weight, from an alias table: shapes (items,)."""
     random = bits(state)
-    place = np.int64(((random >> np.uint64(32)) * np.uint64(len(alias_item))) >> np.uint64(32))
-    if np.int64(random & np.uint64(0xFFFFFFFF)) < alias_share[place]:
-        return place
-    return np.int64(alias_item[place])
+    slot = np.int64(((random >> np.uint64(32)) * np.uint64(len(alias_item))) >> np.uint64(32))
+    if np.int64(random & np.uint64(0xFFFFFFFF)) < alias_share[slot]:
+        return slot
+    return np.int64(alias_item[slot])
 
 
 @compiled
@@ -149,10 +149,10 @@ def draw_visits(tables, start, stop, visits):
     for basket in range(start, stop):
         state[0] = key(tables.seed, BASKET_STREAM, 2 * basket)
         # half of the visits are spread evenly, half go to the regular customers
-        place = uniform(state)
+        quantile = uniform(state)
         if uniform(state) < 0.5:
-            place *= uniform(state)
-        household = np.int64(place * tables.households)
+            quantile *= uniform(state)
+        household = np.int64(quantile * tables.households)
         if tables.households >= tables.baskets:
             household = np.int64(basket)
         own[0] = key(tables.seed, HOUSEHOLD_STREAM, household)
@@ -161,11 +161,11 @@ def draw_visits(tables, start, stop, visits):
         if uniform(state) >= AT_HOME_STORE:
             store = position_in(tables.store_table, uniform(state))
         # reflected at both ends, so that sizes over all baskets follow the table exactly
-        place = abs(uniform(own) + SIZE_HABIT * (uniform(state) - 0.5))
-        place = 2.0 - place if place > 1.0 else place
+        quantile = abs(uniform(own) + SIZE_HABIT * (uniform(state) - 0.5))
+        quantile = 2.0 - quantile if quantile > 1.0 else quantile
         visits.household[basket] = household
         visits.store[basket] = store
-        visits.size[basket] = position_in(tables.size_table, place) + 1
+        visits.size[basket] = position_in(tables.size_table, quantile) + 1
 
 
 @compiled
@@ -198,8 +198,8 @@ def draw_by_taste(state, visit, draws):
 @compiled
 def draw_favourite(state, own, visit, draws):
     """One of the household's favourites, the first most often; the same ones at every visit."""
-    place = uniform(state)
-    number = np.int64(FAVOURITES * place * place)
+    draw = uniform(state)
+    number = np.int64(FAVOURITES * draw * draw)
     own[0] = key(visit.seed, FAVOURITE_STREAM, visit.household * 64 + number)
     return draw_by_taste(own, Visit(visit.seed, visit.household, False, False, 0.0), draws)
 
@@ -219,8 +219,8 @@ def fits(state, item, cart, filled, group):
 @compiled
 def delay(state):
     """Lines between an item and the complement it brings: 0 to 3, mostly none."""
-    place = uniform(state)
-    return (place >= 0.5) + (place >= 0.75) + (place >= 0.9)
+    draw = uniform(state)
+    return (draw >= 0.5) + (draw >= 0.75) + (draw >= 0.9)
 
 
 @compiled
@@ -239,11 +239,11 @@ def not_in_cart(cart, filled, kind):
 @compiled
 def take_due(waiting, due, queue, filled):
     """The first waiting complement that is due, or -1; the last of the queue fills its slot."""
-    for place in range(queue):
-        if due[place] <= filled:
-            item = waiting[place]
-            waiting[place] = waiting[queue - 1]
-            due[place] = due[queue - 1]
+    for slot in range(queue):
+        if due[slot] <= filled:
+            item = waiting[slot]
+            waiting[slot] = waiting[queue - 1]
+            due[slot] = due[queue - 1]
             return item
     return -1
 
@@ -254,9 +254,9 @@ def brought_by(state, item, draws):
     first, end = draws.partner_offsets[item], draws.partner_offsets[item + 1]
     if first == end:
         return -1
-    place = uniform(state)
+    draw = uniform(state)
     for choice in range(first, end):
-        if place < draws.partner_until[choice]:
+        if draw < draws.partner_until[choice]:
             return draws.partner[choice]
     return -1
 

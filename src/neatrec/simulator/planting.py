@@ -127,8 +127,8 @@ def substitute_groups(assortment: Assortment, share: Floats) -> Codes:
     order = np.lexsort((-share, assortment.product))
     product = assortment.product[order]
     first = np.searchsorted(product, product, side="left")
-    place = (np.arange(len(order)) - first) // GROUP_OF_SUBSTITUTES
-    _, group = np.unique(product.astype(np.int64) * len(order) + place, return_inverse=True)
+    block = (np.arange(len(order)) - first) // GROUP_OF_SUBSTITUTES
+    _, group = np.unique(product.astype(np.int64) * len(order) + block, return_inverse=True)
     out = np.empty(len(order), dtype=np.int32)
     out[order] = group
     return out

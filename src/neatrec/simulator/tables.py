@@ -65,8 +65,8 @@ def share_of_lines(assortment: Assortment, rng: np.random.Generator) -> Floats:
     """The intended share of each item in all lines, shape (items,); sums to 1."""
     products = product_table().products
     kind = product_kinds()[assortment.product]
-    known = rng.normal(0.0, 0.7, len(products)) + np.array([_head_start(p) for p in products])
-    appeal = known[assortment.product] - 0.9 * np.log1p(assortment.number)
+    fame = rng.normal(0.0, 0.7, len(products)) + np.array([_head_start(p) for p in products])
+    appeal = fame[assortment.product] - 0.9 * np.log1p(assortment.number)
     appeal += rng.normal(0.0, 0.5, len(kind))
     appeal[(kind == STAPLE) & (assortment.number == 0)] += 100
     appeal[np.isin(kind, TRAPS)] -= 100  # their share is set apart, below
