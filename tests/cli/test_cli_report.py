@@ -20,4 +20,4 @@ def test_a_folder_that_is_no_report_is_refused_before_any_work(neatrec, tmp_path
     (tmp_path / "thesis.txt").write_text("years of work")
     done = neatrec("report", "supermarket:baskets=400,items=80", "--out", ".")
     assert (done.returncode, "read " in done.stderr) == (2, False)
-    assert "is not empty and no report" in done.stderr
+    assert "is not empty and holds no report" in done.stderr

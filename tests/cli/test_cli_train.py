@@ -146,8 +146,8 @@ def test_preset_config_and_set_are_put_over_each_other(tmp_path: Path, capsys) -
         (["--config", "nowhere.toml"], "cannot read nowhere.toml"),
         (["--set", "k=2", "--model", "pop"], "no parameters, got 'k'"),
         (["--reproduc"], "No such option"),
-        (["--model", "pop", "--keep-users"], "`keep_users` is of no use to model 'pop'"),
-        (["--model", "neat", "--keep-users"], "`keep_users` is of no use to model 'neat'"),
+        (["--model", "pop", "--keep-users"], "`keep_users` has no effect on model 'pop'"),
+        (["--model", "neat", "--keep-users"], "`keep_users` has no effect on model 'neat'"),
     ],
 )
 def test_mistakes_are_named_before_any_work(options, sentence: str, tmp_path, capsys) -> None:

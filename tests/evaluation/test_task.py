@@ -112,7 +112,7 @@ def test_baskets_and_labels_that_do_not_belong_together_are_refused(
     for wrong_train, wrong_test, labelled, error, message in (
         (test.select(few), test, test, LeakError, "training and evaluation share 5 baskets"),
         (train, test, train, LeakError, "the labels must come from the baskets of `test`"),
-        (train, other, other, ParameterError, "must be over one catalogue"),
+        (train, other, other, ParameterError, "must share one catalogue"),
     ):
         with pytest.raises(error, match=message):
             build_task(wrong_train, wrong_test, make_labels(labelled, protocol="paper"))

@@ -325,7 +325,7 @@ VALUES = [
     refuses("a position no float can hold", HEADER + "1,tea,18446744073709551616\n",
         "line 2, column 'pos': must be a number from 0 to 2\\^53"),
     refuses("one position for all lines", HEADER + "1,tea,1\n1,milk,1\n2,tea,7\n",
-        "column 'pos' has one value in each basket: it does not say the order"),
+        "column 'pos' has one value in each basket: it gives no order"),
     reads("positions with gaps and fractions", HEADER + "1,milk,7.5\n1,tea,0\n2,tea,1e3\n"),
     reads("positions as text in parquet",
         {"order_id": [1, 1, 2], "sku": ["milk", "tea", "tea"], "pos": ["10", "9", "1"]}),

@@ -191,9 +191,7 @@ def test_query_and_table_need_a_database(tmp_path: Path) -> None:
             ParameterError, match="must be given with a database, which a data frame is not"
         ):
             read_baskets(ORDERS, **how)
-    with pytest.raises(
-        ParameterError, match="`table` must be left out where `query` says what to read"
-    ):
+    with pytest.raises(ParameterError, match="`table` must be left out with `query`"):
         SourceOptions(table="orders", query="SELECT 1")
 
 

@@ -260,9 +260,7 @@ def test_refuses_what_it_cannot_learn_from(name: str, device: str) -> None:
     with pytest.raises(ParameterError, match="must hold at least one line"):
         new(name).fit(baskets.select(np.zeros(0, dtype=np.int64)), RUN[device])
     if model_class(name).needs_users:
-        with pytest.raises(
-            ParameterError, match="learns from users, and the users of these baskets are not known"
-        ):
+        with pytest.raises(ParameterError, match="learns from users, and these baskets name none"):
             new(name).fit(toy_baskets(users=False), RUN[device])
     else:
         quick = make_model(

@@ -62,7 +62,7 @@ def test_a_report_is_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> N
 def test_what_is_no_report_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     for out, message in (
-        (tmp_path, "is not empty and no report"),
+        (tmp_path, "is not empty and holds no report"),
         (tmp_path / "thesis.txt", "is a file, a report is a folder"),
     ):
         with pytest.raises(SourceError, match=message):

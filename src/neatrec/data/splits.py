@@ -84,7 +84,7 @@ def by_time(
             "a split by time needs the times of the baskets", hint="Name the time column."
         )
     if cut is not None and share is not None:
-        raise must_be("cut", "given without `share`: one of them says where to cut", cut)
+        raise must_be("cut", "given without `share`: either sets the cut", cut)
     if cut is not None:
         moment = _microseconds(cut)
     else:
@@ -119,7 +119,7 @@ def moment_of_share(times: npt.NDArray[np.int64], share: float) -> int:
     """The time, not the first, with nearest to `share` of all times before it."""
     moments, first = np.unique(np.sort(times), return_index=True)
     if len(moments) < 2:
-        raise ParameterError("a split by time needs baskets of at least two moments")
+        raise ParameterError("a split by time needs baskets at two different times or more")
     return int(moments[1:][np.argmin(np.abs(first[1:] - share * len(times)))])
 
 

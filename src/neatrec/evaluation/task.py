@@ -78,7 +78,7 @@ def build_task(
     """
     refuse_overlap(train, test)
     if train.catalog.hash != test.catalog.hash or labels.catalog.hash != test.catalog.hash:
-        raise ParameterError("`train`, `test` and `labels` must be over one catalogue")
+        raise ParameterError("`train`, `test` and `labels` must share one catalogue")
     if labels.basket_hash != test.hash:
         raise LeakError("the labels must come from the baskets of `test`")
     label_queries = LabelQueries.from_pairs(labels.query, labels.item)

@@ -240,7 +240,7 @@ def _refuse_flat_positions(database: Database, columns: Columns) -> None:
     flat = database.count("basket WHERE lines > 1 AND flat")
     if several and flat == several:
         raise SourceError(
-            f"column {name} has one value in each basket: it does not say the order",
+            f"column {name} has one value in each basket: it gives no order",
             column=columns.position,
             hint="Use --position none if the cart order is not known.",
         )

@@ -120,7 +120,7 @@ class SourceOptions:
         for name, info in option_infos().items():
             object.__setattr__(self, name, _checked(name, info, getattr(self, name)))
         if self.query is not None and self.table is not None:
-            raise must_be("table", "left out where `query` says what to read", self.table)
+            raise must_be("table", "left out with `query`", self.table)
         if self.basket_per_line and (self.basket or self.item):
             wanted = "given without `basket` and `item`: its lines have no columns"
             raise must_be("basket_per_line", wanted, True)

@@ -202,7 +202,7 @@ def _json_table(database: Database, file: SourceFile) -> InputTable:
         raise _no_json(file, packed) or error from error
     if table.columns == ("json",):  # what the database calls a row that is no object
         trouble = 'must hold one JSON object per line, such as {"order_id": 1, "sku": "tea"}'
-        raise bad_file(file.shown, trouble, hint="`jq -c '.[]'` writes a list so.")
+        raise bad_file(file.shown, trouble, hint="`jq -c '.[]'` turns a list into lines.")
     # texts that look like dates or UUIDs are ids as they stand
     numbers = ("integer", "float", "")
     types = {

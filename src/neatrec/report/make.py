@@ -88,7 +88,7 @@ def refuse_foreign(out: Path) -> None:
         raise SourceError(f"{printable(out)} is a file, a report is a folder", file=str(out))
     if out.is_dir() and not {file.name for file in out.iterdir()} <= {PAGE, TABLES}:
         raise SourceError(
-            f"{printable(out)} is not empty and no report",
+            f"{printable(out)} is not empty and holds no report",
             file=str(out),
             hint="Name a new folder, or a report to replace.",
         )

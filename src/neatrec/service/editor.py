@@ -249,7 +249,7 @@ def check_same_site(request: Request) -> None:
     same = origin is None or urlsplit(origin).netloc == request.headers.get("host")
     if not same or site not in (None, "same-origin", "none"):
         hint = "Behind a proxy, pass on the header Host."
-        raise RequestError(403, "OtherOrigin", "a form of another origin is not taken", hint=hint)
+        raise RequestError(403, "OtherOrigin", "a form from another origin is refused", hint=hint)
 
 
 async def read_form(request: Request, shape: type[Form]) -> Form:

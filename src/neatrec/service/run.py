@@ -54,7 +54,7 @@ class Protocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Count the requests that wait for the one before them."""
         if len(self.pipeline) >= PIPELINED:
-            raise ValueError("too many requests wait")  # answered with 400, and the end
+            raise ValueError("too many requests are waiting")  # answered with 400, and the end
         super().on_message_begin()
 
 

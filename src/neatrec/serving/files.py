@@ -194,7 +194,7 @@ def _read_prior(folder: Path, manifest: Manifest) -> LiftPrior | None:
         prior = LiftPrior.from_dict(json.loads(file.read_text()))
         estimate = prior.estimate(np.array([0.0, 3.0, 1e6]), np.array([1.0, 1e-6, 1e6]))
         if not all(np.isfinite(values).all() for values in vars(estimate).values()):
-            raise ValueError("it gives lifts that are no numbers")
+            raise ValueError("it gives lifts that are not numbers")
     except Exception as error:  # what it is depends on what it holds
         raise damaged(file, printable(error, 300)) from error
     return prior

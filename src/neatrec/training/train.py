@@ -139,7 +139,7 @@ def _check(model: Model, options: TrainOptions) -> None:
     model.check_run(options.run())
     if options.keep_users and not model.user_arrays:
         raise ParameterError(
-            f"`keep_users` is of no use to model {model.name!r}, which learns nothing about users",
+            f"`keep_users` has no effect on model {model.name!r}, which learns nothing about users",
             hint="Leave keep_users out.",
             argument="keep_users",
         )

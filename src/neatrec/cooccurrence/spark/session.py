@@ -198,7 +198,7 @@ def translated_errors() -> Iterator[None]:
     except Exception as error:
         if "Java gateway process exited" in str(error) or _java_has_ended(error):
             raise NeatrecError(
-                "the Java process of Spark has ended, mostly because its memory was too small; "
+                "the Java process of Spark has ended, most likely because it ran out of memory; "
                 "nothing was written",
                 hint="Free memory on this machine, or name a cluster with --spark-master.",
             ) from error
