@@ -2,8 +2,8 @@
 command line."""
 
 import ast
-import importlib
 import json
+import pkgutil
 import re
 from pathlib import Path
 from typing import Any
@@ -28,25 +28,18 @@ NAMES = re.compile(r"\bneatrec(?:\.[A-Za-z_]\w*)+")
 CODE = re.compile(r"```python\n(.*?)```", flags=re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 COMMAND = re.compile(r"(?:^|\$ |-m )neatrec ([a-z]+)(?=\s|$)(.*)", flags=re.MULTILINE)
+COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 FILE = re.compile(r"`((?:src|tests|benchmarks|docs)/[\w./-]+\.\w+)`")
 
 
 def exists(name: str) -> bool:
     """Whether the dotted name is a module, or an attribute of one."""
-    parts = name.split(".")
-    for cut in range(len(parts), 0, -1):
-        try:
-            found = importlib.import_module(".".join(parts[:cut]))
-        except ModuleNotFoundError as error:
-            if not (error.name or "").startswith("neatrec"):
-                raise
-            continue
-        for part in parts[cut:]:
-            if not hasattr(found, part):
-                return False
-            found = getattr(found, part)
-        return True
-    return False
+    try:
+        return pkgutil.resolve_name(name) is not None
+    except (AttributeError, ModuleNotFoundError) as error:
+        if not (error.name or "").startswith("neatrec") and isinstance(error, ModuleNotFoundError):
+            raise
+        return False
 
 
 def names_of(text: str) -> set[str]:
@@ -82,16 +75,12 @@ def test_every_file_and_link_of_a_page_is_there(page: Path) -> None:
 
 
 def test_every_page_that_the_code_names_is_there() -> None:
-    places = [
-        file for folder in ("src", "tests", "benchmarks") for file in (ROOT / folder).rglob("*.py")
+    files = [
+        file for folder in ("src", "tests", "benchmarks") for file in ROOT.glob(f"{folder}/**/*.py")
     ]
-    named = {
-        (page, file.name)
-        for file in places
-        for page in re.findall(r"\bdocs/[\w/-]+\.md", file.read_text())
-    }
+    named = {page for file in files for page in re.findall(r"\bdocs/[\w/-]+\.md", file.read_text())}
     assert named
-    assert not [(page, file) for page, file in sorted(named) if not (ROOT / page).exists()]
+    assert not [page for page in sorted(named) if not (ROOT / page).exists()]
 
 
 def test_the_reference_names_everything_public() -> None:
@@ -107,45 +96,30 @@ def test_the_reference_names_everything_public() -> None:
         for name in neatrec.__all__
         if f"## `{name}`\n" not in shown["python"] and name != "__version__"
     ]
-    commands: dict[str, Any] = typer.main.get_command(app).commands
-    for name, command in commands.items():
+    for name, command in COMMANDS.items():
         part = shown["command-line"].split(f"## `neatrec {name}")[1].split("\n## ")[0]
-        for option in getattr(command, "params", ()):
-            word = (
-                option.opts[0]
-                if option.opts[0].startswith("-")
-                else option.metavar or option.name.upper()
-            )
-            assert word.replace("|", "\\|") in part or option.hidden or option.name == "help", (
-                name,
-                word,
-            )
+        for option in command.params:
+            is_option = option.opts[0].startswith("-")
+            word = option.opts[0] if is_option else option.metavar or option.name.upper()
+            shown_here = word.replace("|", "\\|") in part
+            assert shown_here or option.hidden or option.name == "help", (name, word)
     assert "`--basket COLUMN`" in shown["command-line"]
     assert "## `POST /v1/cart/complements`" in shown["http"]
 
 
 def wrong_words(text: str) -> list[str]:
     """Commands and options in a page's command lines that the command line does not have."""
-    commands: dict[str, Any] = typer.main.get_command(app).commands
     wrong = []
-    fenced = re.findall(r"^```\w*\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
-    spans = re.findall(
-        r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
-    )
-    for name, rest in COMMAND.findall("\n".join((*fenced, *spans))):
-        command = commands.get(name)
-        if command is None:
+    fence = re.compile(r"^```\w*\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
+    lines = [*fence.findall(text), *re.findall(r"`([^`\n]+)`", fence.sub("", text))]
+    for name, rest in COMMAND.findall("\n".join(lines)):
+        if name not in COMMANDS:
             wrong.append(f"neatrec {name}")
-        elif not hasattr(command, "commands"):
-            options = {
-                option
-                for parameter in command.params
-                for option in (*parameter.opts, *parameter.secondary_opts)
-            }
-            flags = re.findall(r"(?<!\S)(--[a-z][a-z-]*)", rest.split("#")[0].split("||")[0])
-            wrong += [
-                f"neatrec {name} {flag}" for flag in flags if flag not in options | {"--help"}
-            ]
+            continue
+        parameters = COMMANDS[name].params
+        options = {word for each in parameters for word in (*each.opts, *each.secondary_opts)}
+        flags = re.findall(r"(?<!\S)(--[a-z][a-z-]*)", rest.split("#")[0].split("||")[0])
+        wrong += [f"neatrec {name} {flag}" for flag in flags if flag not in options | {"--help"}]
     return wrong
 
 

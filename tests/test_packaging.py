@@ -11,25 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from neatrec.errors import EXTRAS, MissingDependencyError, require_extra
+from neatrec.errors import EXTRAS
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-
-
-def test_every_dependency_is_pinned_and_says_why() -> None:
-    pinned = {
-        re.split("==", line)[0].lower() for line in (ROOT / "constraints.txt").read_text().split()
-    }
-    text, project = (ROOT / "pyproject.toml").read_text(), PYPROJECT["project"]
-    for requirement in [
-        *project["dependencies"],
-        *(line for extra in EXTRAS for line in packages_of(extra)),
-    ]:
-        name = re.split(r"[<>=\[]", requirement)[0].lower().replace("_", "-")
-        assert name in pinned
-        line = next(line for line in text.split("\n") if f'"{requirement}"' in line)
-        assert "#" in line, f"{name} needs a line saying why it is there"
 
 
 def packages_of(extra: str) -> list[str]:
@@ -37,43 +22,30 @@ def packages_of(extra: str) -> list[str]:
     return packages
 
 
+def name_of(requirement: str) -> str:
+    return re.split(r"[<>=\[]", requirement)[0].lower().replace("_", "-")
+
+
+def test_every_dependency_is_pinned() -> None:
+    pinned = {
+        line.split("==")[0].lower() for line in (ROOT / "constraints.txt").read_text().split()
+    }
+    extras = (line for extra in EXTRAS for line in packages_of(extra))
+    assert {name_of(each) for each in (*PYPROJECT["project"]["dependencies"], *extras)} <= pinned
+
+
 def test_what_an_extra_must_bring_is_in_the_extra() -> None:
     for extra, modules in EXTRAS.items():
-        brought = {
-            re.split(r"[<>=\[]", package)[0].replace("-", "_") for package in packages_of(extra)
-        }
+        brought = {name_of(package).replace("-", "_") for package in packages_of(extra)}
         assert set(modules) <= brought
     assert packages_of("all") == [f"neatrec[{','.join(EXTRAS)}]"]
-
-
-def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    require_extra("serve", "the service")
-    for module in EXTRAS["serve"]:
-        monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(
-        MissingDependencyError,
-        match=r"the service needs fastapi, .* pip install 'neatrec\[serve\]'",
-    ):
-        require_extra("serve", "the service")
 
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "build",
-            "--wheel",
-            "--no-isolation",
-            "--outdir",
-            str(folder),
-            str(ROOT),
-        ],
-        check=True,
-        capture_output=True,
-    )
+    words = ["-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+    subprocess.run([sys.executable, *words], check=True, capture_output=True)
     return next(folder.glob("*.whl"))
 
 
@@ -83,12 +55,6 @@ def test_the_wheel_holds_its_data_files(wheel: Path) -> None:
         if file.is_file() and "__pycache__" not in file.parts:
             assert file.relative_to(ROOT / "src").as_posix() in inside
     assert any(not name.endswith(".py") for name in inside)
-
-
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compiled code of the wheel, shared by the environments it is installed into."""
-    return tmp_path_factory.mktemp("cache")
 
 
 PINNED = ("--constraint", str(ROOT / "constraints.txt"))
@@ -117,20 +83,17 @@ def installed(
 
 
 def test_a_bare_install_trains_and_answers_and_names_the_extra_it_lacks(
-    wheel: Path, tmp_path, cache: Path
+    wheel: Path, tmp_path: Path
 ) -> None:
-    neatrec = installed(str(wheel), tmp_path, cache)
-    source = "supermarket:baskets=1000,items=100"
-    for words in (
-        ("train", source, "--model", "shrunk-lift", "--out", "bundle"),
-        ("recommend", "bundle", "1000"),
-    ):
+    neatrec = installed(str(wheel), tmp_path, tmp_path / "cache")
+    train = ("train", "supermarket:baskets=1000,items=100", "--model")
+    for words in ((*train, "shrunk-lift", "--out", "bundle"), ("recommend", "bundle", "1000")):
         done = neatrec(*words)
         assert done.returncode == 0, done.stderr
     for words, extra in (
         (("serve", "bundle"), "serve"),
         (("demo",), "report"),
-        (("train", source, "--model", "cf", "--out", "other"), "als"),
+        ((*train, "cf", "--out", "other"), "als"),
     ):
         done = neatrec(*words)
         assert done.returncode == 2
@@ -138,22 +101,14 @@ def test_a_bare_install_trains_and_answers_and_names_the_extra_it_lacks(
         assert "Traceback" not in done.stderr
 
 
-@pytest.mark.long  # the same from an editable install: test_readme.py
-def test_the_wheel_with_all_extras_runs_the_demo(wheel: Path, tmp_path: Path, cache: Path) -> None:
-    done = installed(f"{wheel}[all]", tmp_path, cache)("demo", "--out", "demo")
-    assert done.returncode == 0, done.stderr
-    assert " pairs for " in done.stdout
-    assert (tmp_path / "demo" / "report" / "index.html").is_file()
-
-
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("resolution", ["lowest-direct", "highest"])
-def test_the_lowest_and_the_newest_dependencies_run_the_demo(
+@pytest.mark.parametrize("resolution", ["pinned", "lowest-direct", "highest"])
+def test_the_wheel_with_all_extras_runs_the_demo(
     wheel: Path, tmp_path: Path, resolution: str
 ) -> None:
-    """Without our pins. Their compiled code is their own."""
-    versions = ("--no-config", "--resolution", resolution)
+    free = ("--no-config", "--resolution", resolution)
+    versions = PINNED if resolution == "pinned" else free
     neatrec = installed(f"{wheel}[all]", tmp_path, tmp_path / "cache", versions)
     for words in (("demo", "--out", "demo"), ("show", "demo/bundle"), ("serve", "no-such-bundle")):
         done = neatrec(*words)
