@@ -152,7 +152,7 @@ def test_bad_splits_are_refused_with_a_sentence() -> None:
         ParameterError, match="`cut` must be a date or time such as 2017-05-31, got 'May'"
     ):
         by_time(baskets, cut="May")
-    with pytest.raises(ParameterError, match="needs baskets of at least two moments"):
+    with pytest.raises(ParameterError, match="needs baskets at two different times or more"):
         by_time(baskets, share=0.5)
     with pytest.raises(ParameterError, match="given without `share`"):
         by_time(baskets, cut="2017-05-31", share=0.5)

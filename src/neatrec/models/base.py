@@ -92,8 +92,7 @@ class Model(ABC):
         self.check_run(run)
         if self.needs_users and baskets.users is None:
             raise ParameterError(
-                f"model {self.name!r} learns from users, and the users of these baskets are not "
-                "known",
+                f"model {self.name!r} learns from users, and these baskets name none",
                 hint="Name the user column, or choose a model that needs none.",
             )
         if not baskets.lines:
