@@ -1,4 +1,4 @@
-"""Random draws of negatives in compiled code; `reference` states the same in plain Python.
+"""Random draws of negatives, the same on a CPU, on a GPU (`common.cu`) and in `reference`.
 
 Draws are counted, not streamed: draw `n` of basket `b` depends on (seed, b, n) and on nothing else,
 so every device draws the same negatives with any number of threads in any order. An alias table

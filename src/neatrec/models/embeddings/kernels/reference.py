@@ -9,13 +9,15 @@ of negatives at once, which differs only if a negative is drawn twice in one uni
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from neatrec.compiled import splitmix64
 from neatrec.models.embeddings.kernels import formulas
 from neatrec.models.embeddings.kernels.arguments import (
     LOG_VARIANCE,
@@ -29,7 +31,14 @@ from neatrec.models.embeddings.kernels.arguments import (
     TrainingVisit,
     width,
 )
-from neatrec.models.embeddings.kernels.draws import TRIES, Words
+from neatrec.models.embeddings.kernels.draws import (
+    TRIES,
+    basket_key,
+    counted,
+    holds,
+    picked,
+    scaled,
+)
 from neatrec.models.embeddings.kernels.formulas import Gaussians, Triple
 
 Array = npt.NDArray[np.float64]
@@ -42,9 +51,7 @@ MAX_STEP = 0.3
 
 # ---- the groups of a unit: queries, partners and negatives
 
-WORD = 2**64 - 1
-HALF = 2**32 - 1
-QUERIES, USERS = 1, 2
+QUERIES, USERS = np.uint64(1), np.uint64(2)
 """Streams of draws beside that for partners: of negatives of the query, and of the user."""
 
 
@@ -61,39 +68,6 @@ class Group(NamedTuple):
     user: int
 
 
-def mixed(x: int) -> int:
-    """`x` with every bit depending on every other."""
-    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & WORD
-    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & WORD
-    return x ^ (x >> 31)
-
-
-def basket_key(seed: int, number: int) -> int:
-    """The key under which the draws of a basket are counted."""
-    return mixed((seed + number * 0xD1B54A32D192ED03) & WORD)
-
-
-def counted(key: int, number: int) -> int:
-    """Random bits number `number` under `key`."""
-    return mixed((key + number * 0x9E3779B97F4A7C15) & WORD)
-
-
-def picked(bits: int, alias: Words) -> int:
-    """The row that random `bits` pick from an alias table."""
-    slot = ((bits >> 32) * len(alias)) >> 32
-    entry = int(alias[slot])
-    return slot if (bits & HALF) < (entry >> 32) else entry & HALF
-
-
-def holds(words: Words, a: int, b: int) -> bool:
-    """Whether the filter `words` holds (a, b); an empty one holds nothing."""
-    if not len(words):
-        return False
-    bits = mixed(((a << 32) + b) & WORD)
-    mask = 1 << (bits & 63) | 1 << ((bits >> 6) & 63) | 1 << ((bits >> 12) & 63)
-    return int(words[((bits >> 32) * len(words)) >> 32]) & mask == mask
-
-
 def groups(data: KernelInput, unit: int) -> Iterator[Group]:
     """The groups of a unit that have partners."""
     visit, draws, settings, users = data.visit, data.draws, data.settings, len(data.tables[-1])
@@ -101,16 +75,15 @@ def groups(data: KernelInput, unit: int) -> Iterator[Group]:
     begin, end = int(visit.offsets[basket]), int(visit.offsets[basket + 1])
     low, high = max(begin, start - settings.window), min(end, stop + settings.window)
     inside = {int(row) for row in visit.items[low:high]}
-    key = basket_key(int(draws.seed), basket)
-    query_key, user_key = (mixed((key + kind) & WORD) for kind in (QUERIES, USERS))
+    key = np.uint64(basket_key(draws.seed, basket))
     user = int(visit.users[basket]) if len(visit.users) else -1
-    pick_user, refuse_user = lambda bits: (bits >> 32) * users >> 32, lambda row: row == user
+    pick = partial(picked, alias=draws.alias)
+    pick_user, refuse_user = partial(scaled, size=users), partial(operator.eq, user)
     for line in range(start, stop):
         query = int(visit.items[line])
         after = range(line + 1, line + 1 + settings.window)
         before = range(line - 1, line - 1 - settings.window, -1)
         near = [*after, *before]
-        pick = partial(picked, alias=draws.alias)
         refuse = partial(_refused, draws, inside, query, user)
         for number in range(settings.groups):
             partner_lines = [
@@ -128,8 +101,8 @@ def groups(data: KernelInput, unit: int) -> Iterator[Group]:
                 partner_lines,
                 [int(visit.items[j]) for j in partner_lines],
                 _drawn(key, numbers, pick, refuse),
-                _drawn(query_key, numbers, pick, refuse),
-                _drawn(user_key, numbers, pick_user, refuse_user),
+                _drawn(splitmix64(key + QUERIES), numbers, pick, refuse),
+                _drawn(splitmix64(key + USERS), numbers, pick_user, refuse_user),
                 user,
             )
 
@@ -140,21 +113,22 @@ def _is_pair(visit: TrainingVisit, query: int, partner: int) -> bool:
 
 
 def _refused(draws: Draws, inside: set[int], query: int, user: int, row: int) -> bool:
-    return row in inside or holds(draws.observed, query, row) or holds(draws.bought, user, row)
+    observed = len(draws.observed) and holds(draws.observed, query, row)
+    return row in inside or bool(observed or (len(draws.bought) and holds(draws.bought, user, row)))
 
 
 def _drawn(
-    key: int, numbers: range, pick: Callable[[int], int], refuse: Callable[[int], bool]
+    key: Any, numbers: range, pick: Callable[..., int], refuse: Callable[[int], bool]
 ) -> list[int]:
-    """For each number the first accepted draw, if there is one."""
+    """For each number the first of some draws that is not refused, if there is one."""
     rows = []
     for number in numbers:
-        bits = counted(key, number)
+        bits = np.uint64(counted(np.uint64(key), np.uint64(number)))
         for _ in range(TRIES):
-            if not refuse(row := pick(bits)):
+            if not refuse(row := int(pick(bits))):
                 rows.append(row)
                 break
-            bits = mixed((bits + 1) & WORD)
+            bits = np.uint64(splitmix64(bits + np.uint64(1)))
     return rows
 
 
