@@ -1,4 +1,7 @@
-"""Features of a pair (query, item): functions of its count, and of names, categories and partners of its items."""
+"""Features of a pair (query, item): functions of its count, and of its items.
+
+The items have names, categories and partners.
+"""
 
 from __future__ import annotations
 
@@ -50,6 +53,7 @@ class CatalogFeatures(NamedTuple):
 
     @classmethod
     def of(cls, catalog: Catalog) -> CatalogFeatures:
+        """The features of a catalogue."""
         unknown = np.full(len(catalog), UNKNOWN, dtype=np.int32)
         category = catalog.category_of() if catalog.levels else unknown
         category = unknown if category.max(initial=UNKNOWN) >= MAX_CATEGORIES else category
@@ -91,6 +95,7 @@ class PairFeatures:
         rank: int,
         rng: np.random.Generator,
     ) -> PairFeatures:
+        """The features of the pairs of a book."""
         counts = PairCounts.of(book, counting, strata)
         vectors, signs = low_rank_vectors(log_lifts(counts), rank, rng)
         neighbours = vector_neighbours(unit_vectors(vectors), catalog.category, counts.total)
@@ -103,6 +108,7 @@ class PairFeatures:
 
     @cached_property
     def unit(self) -> Vectors:
+        """The vectors at length 1."""
         return unit_vectors(self.vectors)
 
     @cached_property
@@ -151,10 +157,12 @@ def of_categories(one: Floats, other: Floats, pseudo: float) -> Vectors:
 
 
 def low_rank(of: PairFeatures, query: Codes, item: Codes) -> Values:
+    """The lift that the low-rank vectors of the two items predict."""
     return pair_products(of.vectors * of.signs, of.vectors, query, item)
 
 
 def names(of: PairFeatures, query: Codes, item: Codes) -> Values:
+    """Observed over expected purchases of items with similar names."""
     similar = of.catalog.names
     if not similar.nnz:
         return np.zeros(len(query))
@@ -164,6 +172,7 @@ def names(of: PairFeatures, query: Codes, item: Codes) -> Values:
 
 
 def neighbours(of: PairFeatures, query: Codes, item: Codes) -> Values:
+    """Observed over expected purchases of the item with neighbours of the query."""
     kept = of.counts.kept_total
     each = sparse.identity(len(kept), dtype=np.float32, format="csr")
     chance = (of.neighbours @ kept)[query] * kept[item] / max(kept.sum(), 1)
@@ -171,18 +180,22 @@ def neighbours(of: PairFeatures, query: Codes, item: Codes) -> Values:
 
 
 def cosine(of: PairFeatures, query: Codes, item: Codes) -> Values:
+    """The cosine of the vectors of the two items."""
     return pair_products(of.unit, of.unit, query, item)
 
 
 def categories(of: PairFeatures, query: Codes, item: Codes) -> Values:
+    """The lift of the two categories."""
     return of.category_lift[of.catalog.category[query], of.catalog.category[item]]
 
 
 def order(of: PairFeatures, query: Codes, item: Codes) -> Values:
+    """Log of the times that the query's category is added before the item's over those after."""
     return of.category_order[of.catalog.category[query], of.catalog.category[item]]
 
 
 def log_ratio(one: Values, other: Values, pseudo: float) -> Values:
+    """The logarithm of a ratio, drawn to 0 by a pseudo-count."""
     return np.log((one + pseudo) / (other + pseudo))
 
 
@@ -206,6 +219,7 @@ WORDS = {feature.__name__: words for feature, words in FEATURES.items()} | {
 
 
 def rows_of(matrix: sparse.csr_matrix) -> PairArrays:
+    """The arrays of a sparse matrix."""
     start, item = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False)
     return PairArrays(start, item, matrix.data)
 

@@ -63,10 +63,11 @@ class Outcome(NamedTuple):
 
     @classmethod
     def of(cls, book: CountBook, counting: CountOptions, strata: tuple[str, ...]) -> Outcome:
-        """Strong: often, and significantly above four times chance with the query first, or above
-        twice chance where carts have no order.
+        """The strong and the dependent pairs of a book.
 
-        Dependent: more often than chance explains, once per customer where customers return.
+        Strong: often, and significantly above four times chance with the query first, or above
+        twice chance where carts have no order. Dependent: more often than chance explains, once per
+        customer where customers return.
         """
         baskets = book.baskets
         counting = replace(counting, directed=baskets.ordered)
@@ -191,10 +192,11 @@ def regress(table: Floats, outcome: Mask, ridge: float, first: Floats) -> Floats
 
 
 def learn(pairs: Pairs) -> tuple[dict[str, Floats], dict[str, Any]]:
-    """The weights of each outcome, and facts of the fit: the pairs, their share among a query's
-    first ten by the odds and by the start, the interval of the difference, standardised weights.
+    """The weights of each outcome, and facts of the fit.
 
-    The shares are out of fold: each half of the queries is ranked by the weights of the other half.
+    The facts are the pairs, their share among a query's first ten by the odds and by the start, the
+    interval of the difference, and standardised weights. The shares are out of fold: each half of
+    the queries is ranked by the weights of the other half.
     """
     regressions, learned = {}, {}
     mean, scale = np.zeros(len(WORDS)), np.ones(len(WORDS))
@@ -223,8 +225,10 @@ def learn(pairs: Pairs) -> tuple[dict[str, Floats], dict[str, Any]]:
 
 
 def gain_of(pairs: Pairs, outcome: Mask, odds: Floats, start: Floats) -> dict[str, Any]:
-    """The shares of the pairs of the outcome among the first ten of their query by both scores, and
-    the 95 % interval of their difference."""
+    """The shares of an outcome's pairs among the first ten of their query, by both scores.
+
+    The 95 % interval of their difference stands beside them.
+    """
     of_query = np.bincount(pairs.query, outcome)
     first, number = np.searchsorted(pairs.group, pairs.group), max(of_query.sum(), 1)
     hits = []

@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class OddsParameters(StrataParameters):
+    """Parameters of `odds`."""
+
     rank: int = parameter(128, "Dimensions of the low-rank vectors.", low=1)
     max_pairs: int = parameter(
         100_000_000, "Pairs kept; the rarest beyond are left out, for memory.", low=1
@@ -146,6 +148,7 @@ class Odds(Model):
 
     @classmethod
     def array_specs(cls) -> Mapping[str, ArraySpec]:
+        """The arrays of a bundle."""
         return {
             **matrix_specs("pair"),
             "pair_total": ArraySpec("i", low=0),

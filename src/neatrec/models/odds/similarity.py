@@ -107,9 +107,10 @@ def log_lifts(counts: PairCounts) -> sparse.csr_matrix:
 def low_rank_vectors(
     matrix: sparse.csr_matrix, rank: int, rng: np.random.Generator
 ) -> tuple[Vectors, Vectors]:
-    """U (items, rank) and signs s (rank,) such that U diag(s) U' approximates the symmetric `matrix`.
+    """U (items, rank) and signs s (rank,) such that U diag(s) U' approximates `matrix`.
 
-    Randomised subspace iteration, on one BLAS thread so that the bits do not depend on the cores.
+    The matrix is symmetric. Randomised subspace iteration, on one BLAS thread so that the bits do
+    not depend on the cores.
     """
     used = np.flatnonzero(np.diff(matrix.indptr))
     vectors = np.zeros((matrix.shape[0], rank), dtype=np.float32)
