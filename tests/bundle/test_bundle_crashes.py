@@ -1,7 +1,6 @@
 """Kills, full disks and read-only folders: the bundle is the old one or the new one, whole, and never lost."""
 
 import os
-import shutil
 import tempfile
 import threading
 import time
@@ -17,7 +16,7 @@ from helpers import crash_worker
 from helpers.crash_worker import PHASES, model_of
 from helpers.full_disk import no_file_larger_than
 from helpers.killing import Worker, kill_in, started
-from neatrec.bundle import Manifest, bundle_lock, load_bundle, read_manifest, save_bundle, store
+from neatrec.bundle import bundle_lock, load_bundle, read_manifest, save_bundle
 from neatrec.bundle import folder as place
 from neatrec.bundle.folder import BundleFolder
 from neatrec.errors import BundleError, ParameterError, ResourceError
@@ -119,41 +118,6 @@ def test_readers_see_one_whole_version_while_it_is_replaced(
     finally:
         stop.set()
         writer.join()
-
-
-@pytest.mark.parametrize(
-    "moved", ["put aside", "put aside and replaced", "removed and written again"]
-)
-def test_a_reader_starts_again_when_the_folder_is_replaced(
-    tmp_path: Path, moved: str, monkeypatch
-) -> None:
-    """The moments of a replacement by renames, one by one: the older manifest may be in sight before and after."""
-    bundle, other = tmp_path / "bundle", tmp_path / "other"
-    save(1, bundle)
-    if moved == "removed and written again":
-        shutil.copytree(bundle, other)  # saved once more it might be of the next second
-    else:
-        save(2, other)
-    at = BundleFolder.of(bundle)
-    verify = store.verify_files
-    rounds = []
-
-    def move_after_verifying(folder: Path, manifest: Manifest) -> None:
-        verify(folder, manifest)
-        rounds.append(folder)
-        if len(rounds) == 1:
-            os.rename(at.live, at.previous)
-            if moved != "put aside":
-                os.rename(other, at.live)
-            if moved == "removed and written again":
-                shutil.rmtree(at.previous)
-
-    monkeypatch.setattr(store, "verify_files", move_after_verifying)
-    assert version_in(bundle) == (2 if moved == "put aside and replaced" else 1)
-    again = (
-        moved != "removed and written again"
-    )  # there the very same files came back: nothing to read again
-    assert len(rounds) == 2 + again, rounds
 
 
 @pytest.mark.parametrize("space", [150, 600, 1500, 4000])

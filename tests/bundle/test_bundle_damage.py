@@ -12,7 +12,7 @@ import pytest
 
 from helpers.toyshop import toy_baskets
 from neatrec.bundle import Manifest, load_bundle, read_manifest, save_bundle
-from neatrec.bundle.manifest import MAX_BYTES, file_record
+from neatrec.bundle.manifest import file_record
 from neatrec.errors import BundleError
 from neatrec.models import Run, make_model
 
@@ -82,12 +82,6 @@ def test_a_file_that_is_no_manifest_is_refused(bundle: Path, content: bytes) -> 
     refused_everywhere(bundle, r"manifest\.json is damaged")
 
 
-def test_a_huge_manifest_is_not_read(bundle: Path) -> None:
-    with (bundle / "manifest.json").open("wb") as stream:
-        stream.truncate(MAX_BYTES + 1)
-    refused_everywhere(bundle, r"manifest\.json is damaged: it is larger than")
-
-
 def forge(bundle: Path, change: Callable[[Manifest], Manifest]) -> None:
     """Rewrite the manifest so that its own hash fits again: not damage but a lie."""
     manifest = change(read_manifest(bundle, verify=False))
@@ -114,7 +108,7 @@ def test_a_manifest_that_lies_is_refused(bundle: Path, lie: dict[str, Any], sent
     [
         ("arrays.safetensors", "these are not the arrays of a 'shrunk-lift' model"),
         ("arrays.safetensors", "arrays.safetensors is damaged"),
-        ("items.parquet", "items.parquet is damaged"),
+        ("items.parquet", r"cannot read a catalogue from .*items\.parquet"),
     ],
 )
 def test_another_file_is_refused_although_its_hash_fits(

@@ -5,7 +5,6 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from helpers.kernel_cases import assert_equal_arrays
@@ -77,13 +76,6 @@ def test_the_manifest_describes_the_bundle(tmp_path: Path) -> None:
     assert {"neatrec", "python", "numpy"} <= entries["versions"].keys()
     assert entries["keeps_users"] is False
     assert read_manifest(tmp_path / "bundle").to_dict() == entries == written.to_dict()
-
-
-def test_items_are_a_table_with_counts(tmp_path: Path) -> None:
-    save(quick("pop"), tmp_path / "bundle")
-    table = pq.read_table(tmp_path / "bundle" / "items.parquet")
-    assert table["count"].to_pylist() == toy_baskets(120).item_counts.tolist()
-    assert table["id"].to_pylist() == toy_catalog().ids.to_pylist()
 
 
 @pytest.mark.parametrize("place", ["bundle", "empty", "a/b/bundle"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import stat
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -17,8 +16,6 @@ from neatrec.text import printable
 Kinds = Mapping[str, tuple[type, ...]]
 FORMAT = 1
 NAME = "manifest.json"
-MAX_BYTES = 16 * 1024 * 1024
-"""A larger file is no manifest and is not read."""
 
 
 @dataclass(frozen=True)
@@ -169,28 +166,13 @@ def unreadable(file: Path, error: OSError) -> BundleError:
     )
 
 
-def regular_file(folder: Path, name: str) -> Path:
-    """The path of a file of a bundle; pipes and devices block readers, links lead anywhere."""
-    file = folder / name
-    try:
-        regular = stat.S_ISREG(file.lstat().st_mode)
-    except OSError as error:
-        raise unreadable(file, error) from error
-    if not regular or os.path.realpath(file) != os.path.join(os.path.realpath(folder), name):
-        raise damaged(file, "it is not a regular file inside the bundle")
-    return file
-
-
 def read_manifest_file(folder: Path) -> tuple[Manifest, bytes]:
     """The manifest of a bundle's folder, and its bytes. The other files are not read."""
-    file = regular_file(folder, NAME)
+    file = folder / NAME
     try:
-        with file.open("rb") as stream:
-            content = stream.read(MAX_BYTES + 1)
+        content = file.read_bytes()
     except OSError as error:
         raise unreadable(file, error) from error
-    if len(content) > MAX_BYTES:
-        raise damaged(file, f"it is larger than {MAX_BYTES:,} bytes")
     return Manifest.from_bytes(content, file), content
 
 
@@ -204,11 +186,14 @@ def file_record(file: Path) -> FileRecord:
 def verify_files(folder: Path, manifest: Manifest) -> None:
     """Raise `BundleError` with the name of a file that differs from its hash."""
     for name, record in manifest.files.items():
-        file = regular_file(folder, name)
+        file = folder / name
         try:
-            size = file.stat().st_size
-            if size != record.size:
-                raise damaged(file, f"it has {size:,} bytes, {record.size:,} were written")
+            status = file.lstat()
+            if not stat.S_ISREG(status.st_mode):  # a pipe would block
+                raise damaged(file, "it is not a regular file")
+            if status.st_size != record.size:
+                sizes = f"it has {status.st_size:,} bytes, {record.size:,} were written"
+                raise damaged(file, sizes)
             found = file_record(file)
         except OSError as error:
             raise unreadable(file, error) from error

@@ -8,13 +8,12 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from safetensors import SafetensorError
-from safetensors.numpy import load, save_file
+from safetensors.numpy import load, save
 
 from neatrec._version import __version__
 from neatrec.atomic import sync_file, sync_folder
@@ -26,7 +25,6 @@ from neatrec.bundle.manifest import (
     damaged,
     file_record,
     read_manifest_file,
-    regular_file,
     verify_files,
 )
 from neatrec.data.catalog import Catalog, string_array
@@ -76,15 +74,15 @@ def save_bundle(
     >>> save_bundle(model, "bundle").content_hash  # doctest: +SKIP
     """
     seed = model.seed if seed is None else seed
-
-    def write(folder: Path) -> Manifest:
+    with bundle_lock(path) as place, replaced(place, "the bundle ") as folder:
+        folder.mkdir()
         write_arrays(model, folder, keep_users)
         write_items(model, folder)
         if keep_users and model.user_ids is not None:
             pq.write_table(pa.table({"id": model.user_ids}), folder / USERS, compression="zstd")
         extra_notes = write_extra(folder) if write_extra is not None else {}
         baskets = model.trained_on
-        return Manifest(
+        manifest = Manifest(
             model=model.name,
             kind=model.kind,
             parameters=model.parameters.to_dict(),
@@ -99,21 +97,12 @@ def save_bundle(
             notes={**(notes or {}), **extra_notes},
             files=_records(folder),
         )
-
-    return _replace_bundle(path, write)
-
-
-def _replace_bundle(path: str | Path, write: Callable[[Path], Manifest]) -> Manifest:
-    """Let `write` fill a folder beside the bundle, then replace the bundle by it."""
-    with bundle_lock(path) as place, replaced(place, "the bundle ") as folder:
-        try:
-            folder.mkdir()
-            manifest = write(folder)
-            _sync(folder)
-            (folder / NAME).write_bytes(manifest.to_bytes())
-            sync_file(folder / NAME)
-        except SafetensorError as error:
-            raise _as_os_error(error) from error
+        (folder / NAME).write_bytes(manifest.to_bytes())
+        for file in folder.rglob("*"):
+            if file.is_dir():
+                sync_folder(file)
+            else:
+                sync_file(file)
     return manifest
 
 
@@ -142,15 +131,6 @@ def read_manifest(path: str | Path, *, verify: bool = True) -> Manifest:
 # ---- writing
 
 
-def _sync(folder: Path) -> None:
-    """Flush all files and folders below `folder` to the disk."""
-    for file in folder.rglob("*"):
-        if file.is_dir():
-            sync_folder(file)
-        else:
-            sync_file(file)
-
-
 def _records(folder: Path) -> dict[str, FileRecord]:
     """Sizes and hashes of all files below `folder`, by their path inside it."""
     files = sorted(file for file in folder.rglob("*") if file.is_file())
@@ -162,12 +142,7 @@ def write_arrays(model: Model, folder: Path, keep_users: bool) -> None:
     arrays = {
         name: np.ascontiguousarray(array) for name, array in model.arrays(users=keep_users).items()
     }
-    file = folder / ARRAYS
-    file.touch()
-    mode = file.stat().st_mode
-    save_file(arrays, file)
-    # safetensors restricts the file to its owner; a service may run as another user
-    file.chmod(mode)
+    (folder / ARRAYS).write_bytes(save(arrays))
 
 
 def write_items(model: Model, folder: Path) -> None:
@@ -191,13 +166,6 @@ def versions(*libraries: str) -> dict[str, str]:
     return found
 
 
-def _as_os_error(error: SafetensorError) -> OSError:
-    """The OSError in the text of a safetensors error: "... (os error 28) ..."."""
-    _, _, rest = str(error).partition("(os error ")
-    number = rest.partition(")")[0]
-    return OSError(int(number) if number.isdigit() else None, str(error))
-
-
 # ---- reading
 
 
@@ -206,42 +174,33 @@ def read_bundle(
 ) -> Result:
     """The result of `read(folder, manifest)`, repeated where the bundle was replaced meanwhile."""
     place = BundleFolder.of(path)
-    for attempt in range(MAX_ATTEMPTS):
-        before = _folder_state(place)
+    for _ in range(MAX_ATTEMPTS):
+        before, trouble = _identity(place), None
         try:
             folder = place.readable()
-            manifest, content = read_manifest_file(folder)
+            manifest, _ = read_manifest_file(folder)
             if verify:
                 verify_files(folder, manifest)
             result = read(folder, manifest)
-            after = _folder_state(place)
-            if after is not None and after.manifest == content:
-                return result
         except (NeatrecError, OSError) as error:
-            if attempt < MAX_ATTEMPTS - 1 and _folder_state(place) != before:
-                continue
-            if isinstance(error, OSError):
-                raise damaged(place.live, printable(error)) from error
-            raise
-    raise BundleError(
-        f"{printable(place.live)} is replaced faster than it can be read", file=str(place.live)
-    )
+            trouble = error
+        if _identity(place) != before:
+            continue
+        if trouble is None:
+            return result
+        if isinstance(trouble, NeatrecError):
+            raise trouble
+        raise damaged(place.live, printable(trouble)) from trouble
+    message = f"{printable(place.live)} is replaced faster than it can be read"
+    raise BundleError(message, file=str(place.live))
 
 
-class _FolderState(NamedTuple):
-    """The identity of a folder: a replaced one differs, even with equal content."""
-
-    folder: Path
-    inode: int
-    changed: int
-    manifest: bytes
-
-
-def _folder_state(place: BundleFolder) -> _FolderState | None:
+def _identity(place: BundleFolder) -> tuple[Path, int, int] | None:
+    """The folder that is read: a replaced one differs, even with equal content."""
     try:
         folder = place.readable()
         status = folder.stat()
-        return _FolderState(folder, status.st_ino, status.st_ctime_ns, (folder / NAME).read_bytes())
+        return folder, status.st_ino, status.st_ctime_ns
     except (BundleError, OSError):
         return None
 
@@ -262,31 +221,25 @@ def named_file(folder: Path, manifest: Manifest, name: str) -> Path:
     """A file that the bundle must hold: one that the manifest does not name is not verified."""
     if name not in manifest.files:
         raise damaged(folder / NAME, f"it does not name {name}")
-    return regular_file(folder, name)
+    return folder / name
 
 
 def read_catalog(
     folder: Path, manifest: Manifest
 ) -> tuple[Catalog, np.ndarray[Any, np.dtype[np.int64]]]:
-    """The catalogue, and the lines of each item in the training baskets.
-
-    The footer of the file states its rows: a file of millions of others is never read.
-    """
+    """The catalogue, and the lines of each item in the training baskets."""
     file = named_file(folder, manifest, ITEMS)
+    catalog = Catalog.load(file)
+    if len(catalog) != manifest.items or not manifest.items:
+        found = f"it has {len(catalog):,} rows, the manifest says {manifest.items:,}"
+        raise damaged(file, found)
     try:
-        footer = pq.read_metadata(file)
-        rows = {
-            footer.num_rows,
-            sum(footer.row_group(n).num_rows for n in range(footer.num_row_groups)),
-        }
-        if rows != {manifest.items} or not manifest.items:
-            raise damaged(file, f"it has {max(rows):,} rows, the manifest says {manifest.items:,}")
         count = pq.read_table(file, columns=["count"])["count"]
     except (OSError, KeyError, pa.ArrowException) as error:
         raise damaged(file, printable(error)) from error
     if count.type != pa.int64() or count.null_count or count.to_numpy().min() < 0:
         raise damaged(file, "column 'count' must hold integers from 0 on")
-    return Catalog.load(file), count.to_numpy()
+    return catalog, count.to_numpy()
 
 
 def model_of(
