@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+import re
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from neatrec.data.catalog import Catalog, string_array
+from neatrec.data import Catalog
 from neatrec.errors import ParameterError, SourceError
 from neatrec.release.export_rows import FORMULA, AllAnswers
 from neatrec.text import printable
 
-Codes = npt.NDArray[np.int32]
-NOWHERE = -1
-"""The reason for an item that is no product of the shop."""
 MAX_CELL = 1 << 24
 """Characters of a cell: descriptions of products hold pictures, too."""
 
@@ -69,15 +65,15 @@ SHOPS = {
 }
 
 
-@dataclass(frozen=True)
-class Products:
+class Products(NamedTuple):
     """The products of a shop, and which of them each item is."""
 
-    columns: dict[str, pa.LargeStringArray]
-    """The key first, then the columns of the import."""
-    of_item: Codes
-    """For each item its product, NOWHERE without one; shape (items,)."""
-    prefix: str = ""
+    key: str
+    """The column of the keys."""
+    cells: dict[str, dict[str, str]]
+    """Key -> what else the import asks for."""
+    of_item: list[str | None]
+    """The key of each item's product; None: it has none that the import can hold."""
 
 
 def shop_table(
@@ -88,48 +84,35 @@ def shop_table(
     `file` is the shop's own product export. Items of one product, such as its sizes, share a list.
     """
     catalog = answers.table.catalog
-    products = _usable(_products(catalog, shop, file), shop)
-    out = [catalog.id(code) for code in np.flatnonzero(products.of_item == NOWHERE).tolist()]
-    rows = [
-        (each.cart[0], line.code, rank) for each in answers for rank, line in enumerate(each.lines)
-    ]
-    query, item, rank = np.array(rows, dtype=np.int32).reshape(-1, 3).T
-    query, item = products.of_item[query], products.of_item[item]
-    kept = (query != NOWHERE) & (item != NOWHERE) & (query != item)
-    if rows and not kept.any() and out:
+    products = _products(catalog, shop, file)
+    ranked: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for each in answers:
+        product = products.of_item[each.cart[0]]
+        for rank, line in enumerate(each.lines):
+            other = products.of_item[line.code]
+            if product is not None and other is not None and product != other:
+                ranked[product].append((rank, other))
+    left_out = [catalog.id(code) for code, key in enumerate(products.of_item) if key is None]
+    if answers.count and left_out and not ranked:
         kind = f"{shop.own_key} that {shop.name} can hold"
         kind = f"product of {printable(file)}" if file else kind
-        example = printable(out[0])
+        example = printable(left_out[0])
         raise ParameterError(f"no answer is for an item whose id is a {kind}, such as {example!r}")
-    query, item = _first_answers(query[kept], item[kept], rank[kept], shop.most)
-    key, *others = products.columns
-    asked, start = np.unique(query, return_index=True)
-    start = pa.array([*start, len(query)], pa.int64())
-    keys = products.columns[key].cast(pa.string())
-    names = pc.binary_join_element_wise(products.prefix, keys, "").take(pa.array(item))
-    table = {name: products.columns[name].take(pa.array(asked)) for name in (key, *others)}
-    lists = pa.LargeListArray.from_arrays(start, names)
-    table[shop.complements] = pc.binary_join(lists, shop.separator)
-    answers.count = len(item)
-    return pa.table(table), out
-
-
-def _first_answers(
-    query: Codes, item: Codes, rank: npt.NDArray[np.int64], most: int | None
-) -> tuple[Codes, Codes]:
-    """Each product's answers by rank, each once, at most `most`."""
-    order = np.lexsort((rank, query))
-    query, item = query[order], item[order]
-    pair = query.astype(np.int64) * (item.max(initial=0) + 1) + item
-    first = np.sort(np.unique(pair, return_index=True)[1])
-    query, item = query[first], item[first]
-    if most is not None:
-        place = np.arange(len(query)) - np.searchsorted(query, query)
-        query, item = query[place < most], item[place < most]
-    return query, item
+    rows, answers.count, prefix = list[dict[str, str]](), 0, shop.prefix if file else ""
+    for product, pairs in ranked.items():
+        others = dict.fromkeys(other for _, other in sorted(pairs, key=lambda pair: pair[0]))
+        names = [prefix + other for other in others][: shop.most]
+        cells = {products.key: product, **products.cells.get(product, {})}
+        rows.append({**cells, shop.complements: shop.separator.join(names)})
+        answers.count += len(names)
+    columns = (products.key, *(shop.kept if file else ()), shop.complements)
+    return pa.Table.from_pylist(
+        rows, pa.schema([(name, pa.string()) for name in columns])
+    ), left_out
 
 
 def _products(catalog: Catalog, shop: ShopFormat, file: Path | None) -> Products:
+    ids = catalog.ids.to_pylist()
     if file is None:
         if shop.own_key is None:
             needed = " and ".join((shop.keys[0], *shop.kept))
@@ -139,67 +122,54 @@ def _products(catalog: Catalog, shop: ShopFormat, file: Path | None) -> Products
                 argument="products",
                 hint="In the admin: Products > Export, all products, plain CSV.",
             )
-        return Products({shop.own_key: catalog.ids}, np.arange(len(catalog), dtype=np.int32))
-    names, rows = _read_products(file)
-    key = _column(names, shop.keys, file)
-    kept = [_column(names, (name,), file) for name in shop.kept]
-    columns: dict[str, list[str]] = {name: [] for name in (key, *kept)}
-    code: dict[str, int] = {}
-    found: dict[str, int] = {}  # by another column
+        return Products(shop.own_key, {}, [item if _fits(shop, item) else None for item in ids])
+    rows = _read_products(file)
+    key = _column(rows[0], shop.keys, file)
+    kept = [_column(rows[0], (name,), file) for name in shop.kept]
+    cells: dict[str, dict[str, str]] = {}
+    product_of: dict[str, str] = {}
     for row in rows:
-        if not row[key]:
-            continue
-        product = code.setdefault(row[key], len(code))
-        if product == len(columns[key]):  # the first row of a product has its title
-            for name, cells in columns.items():
-                cells.append(row[name])
-        for name in shop.also:
-            found.setdefault(row.get(name) or "", product)
-    if not code:
-        raise SourceError(f"there is no product in {printable(file)}", file=str(file))
-    by_name = found | code
-    by_name.pop("", None)
-    of_item = np.array(
-        [by_name.get(item, NOWHERE) for item in catalog.ids.to_pylist()], dtype=np.int32
-    )
+        if row[key]:  # the first row of a product has its title
+            cells.setdefault(row[key], {name: row[name] for name in kept})
+            for name in shop.also:
+                product_of.setdefault(row.get(name) or "", row[key])
+    product_of |= {product: product for product in cells}
+    product_of.pop("", None)
+    unfit = {
+        product for product, others in cells.items() if not _fits(shop, product, *others.values())
+    }
+    of_item = [product_of.get(item) for item in ids]
     for variant, item in catalog.code_of_variant.items():
-        if of_item[item] == NOWHERE:
-            of_item[item] = by_name.get(variant, NOWHERE)
-    return Products(
-        {name: string_array(cells) for name, cells in columns.items()}, of_item, shop.prefix
-    )
+        of_item[item] = of_item[item] or product_of.get(variant)
+    return Products(key, cells, [None if product in unfit else product for product in of_item])
 
 
-def _read_products(file: Path) -> tuple[Sequence[str], list[dict[str, str]]]:
+def _read_products(file: Path) -> list[dict[str, str]]:
     limit = csv.field_size_limit(MAX_CELL)
     try:
         with file.open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.DictReader(stream, restval="")
-            return reader.fieldnames or (), list(reader)
+            rows = list(csv.DictReader(stream, restval=""))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         why = error.strerror if isinstance(error, OSError) else printable(error)
         message = f"cannot read the products in {printable(file)}: {why}"
         raise SourceError(message, file=str(file)) from error
     finally:
         csv.field_size_limit(limit)
+    if not rows:
+        raise SourceError(f"there is no product in {printable(file)}", file=str(file))
+    return rows
 
 
-def _column(names: Sequence[str], wanted: tuple[str, ...], file: Path) -> str:
+def _column(row: dict[str, str], wanted: tuple[str, ...], file: Path) -> str:
     for name in wanted:
-        if name in names:
+        if name in row:
             return name
     message = f"no column {' or '.join(wanted)} in {printable(file)}"
-    hint = f"Its columns: {printable(', '.join(names))}."
+    hint = f"Its columns: {printable(', '.join(filter(None, row)))}."
     raise SourceError(message, file=str(file), hint=hint)
 
 
-def _usable(products: Products, shop: ShopFormat) -> Products:
-    """Without products whose cells a spreadsheet would run, or whose key would break the list."""
-    key, *others = products.columns
-    mark = shop.separator.strip()
-    bad = pc.match_substring_regex(products.columns[key], rf"{mark}|\A\s|\s\z|[\r\n]|\A\z")
-    for name in (key, *others):
-        bad = pc.or_(bad, pc.match_substring_regex(products.columns[name], FORMULA))
-    of_item = products.of_item.copy()
-    of_item[(of_item != NOWHERE) & bad.to_numpy(zero_copy_only=False)[of_item]] = NOWHERE
-    return Products(products.columns, of_item, products.prefix)
+def _fits(shop: ShopFormat, key: str, *cells: str) -> bool:
+    """Whether no cell is a formula of a spreadsheet, and the key does not break the list."""
+    breaks = rf"{shop.separator.strip()}|\A\s|\s\Z|[\r\n]|\A\Z"
+    return not (re.search(breaks, key) or any(re.search(FORMULA, cell) for cell in (key, *cells)))
