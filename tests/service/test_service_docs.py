@@ -168,7 +168,7 @@ def edit_in_all_workers(url: str, key: str) -> None:
             for _ in range(12):
                 items = [line["id"] for line in httpx.get(asked, timeout=60).json()["complements"]]
                 assert (first not in items) == hidden
-            page, form = editor.get("/rules").text, {"line": "2"}
+            page, form = editor.get("/rules").text, {"number": "0"}
 
 
 def test_every_option_of_the_pages_exists() -> None:

@@ -31,7 +31,6 @@ from neatrec.service import editor as editor_module
 from neatrec.service import rules_file
 from neatrec.service import watcher as watcher_module
 from neatrec.service.app import make_app
-from neatrec.service.keys import Keys
 from neatrec.service.metrics import Metrics
 from neatrec.service.problems import RequestError
 from neatrec.service.rules import Rule, read_rules
@@ -120,12 +119,9 @@ def answers(client: TestClient, item: str = CHIPS, **query: Any) -> list[str]:
     return [line["id"] for line in found["complements"]]
 
 
-def test_a_hidden_answer_is_gone_at_once_struck_through_for_editors_and_back_after_undo(
-    desk: Desk,
-) -> None:
+def test_a_hidden_answer_is_gone_at_once_and_back_after_undo(desk: Desk) -> None:
     editor, other = desk.editor(), desk.worker()
     assert answers(other)[0] == SALSA
-    tag = other.get("/v1/model").headers["etag"]
     back = f"/item?id={CHIPS}#answer-{SALSA}"
     done = edit(editor, note="sold out", back=back)
     assert (done.status_code, done.headers["location"]) == (303, back)
@@ -135,13 +131,12 @@ def test_a_hidden_answer_is_gone_at_once_struck_through_for_editors_and_back_aft
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", line["when"])
     for client in (other, editor):
         assert SALSA not in answers(client)
-        assert client.get("/v1/model").headers["etag"] != tag
     shown, public = (client.get(f"/item?id={CHIPS}").text for client in (editor, other))
-    assert re.search(r"<s><a [^>]*>Salsa</a></s>", shown)
+    assert "Salsa: <b>hidden</b>" in shown
     assert "sold out" in shown
-    assert "<s>" not in public
+    assert "hidden</b>" not in public
     assert "sold out" not in public
-    undone = editor.post("/rules/undo", data={**hidden_fields(editor), "line": "2"})
+    undone = editor.post("/rules/undo", data={**hidden_fields(editor), "number": "0"})
     assert undone.status_code == 303
     assert desk.lines() == []
     assert answers(other)[0] == SALSA
@@ -163,22 +158,17 @@ def test_pin_boost_and_note_do_what_they_say(desk: Desk) -> None:
     assert 'neatrec_rule_hits_total{action="boost"' in editor.get("/metrics").text
 
 
-def test_lines_written_by_hand_stay_as_they_are(desk: Desk) -> None:
+def test_rules_written_by_hand_stay(desk: Desk) -> None:
     quoted = '"a ""good"" reason,\n of two lines"'
-    head, rest = (
-        "\ufeffitem,Query,action,note",
-        f"{TEA},{CHIPS},block,{quoted}\r\n\r\n{SALSA},gone,pin,",
-    )
-    desk.rules.write_bytes(f"{head}\r\n{rest}".encode())
+    head = "\ufeffitem,Query,action,note"
+    desk.rules.write_text(f"{head}\r\n{TEA},{CHIPS},block,{quoted}\r\n\r\n{SALSA},gone,pin,")
     desk.rules.chmod(0o640)
+    before = read_rules(desk.rules).rules
     editor = desk.editor()
     assert edit(editor, until="2999-01-31").status_code == 303
-    written = desk.rules.read_bytes().decode()
-    added = f"{SALSA},{CHIPS},block,,,2999-01-31,Ann,"
-    assert written.startswith(f"{head},position,until,who,when\r\n{rest}\r\n{added}")
+    assert read_rules(desk.rules).rules[:2] == before
     assert stat.S_IMODE(desk.rules.stat().st_mode) == 0o640
-    assert read_rules(desk.rules).rules[0].lines == (2, 3)
-    undone = editor.post("/rules/undo", data={**hidden_fields(editor), "line": "2"})
+    undone = editor.post("/rules/undo", data={**hidden_fields(editor), "number": "0"})
     assert undone.status_code == 303
     assert [rule.query for rule in read_rules(desk.rules).rules] == ["gone", CHIPS]
     names = sorted(path.name for path in desk.rules.parent.iterdir())
@@ -200,7 +190,7 @@ def test_a_forged_form_writes_nothing(
     quick: tuple[Desk, TestClient], headers: dict[str, str], path: str
 ) -> None:
     desk, editor = quick
-    more = {"/rules": RULE, "/rules/undo": {"line": "2"}}.get(path, {})
+    more = {"/rules": RULE, "/rules/undo": {"number": "0"}}.get(path, {})
     given = {**hidden_fields(editor), **more}
     assert editor.post(path, data=given, headers=headers).status_code == 403
     assert desk.rules.read_text() == HEADER
@@ -274,21 +264,6 @@ def test_the_readers_key_reads_and_the_editors_key_edits(desk: Desk, monkeypatch
     assert "editor logged in: Ann" in caplog.text
     assert "editor key refused: Eve" in caplog.text
     assert KEY not in caplog.text + cookie + done.text
-
-
-def test_a_key_that_readers_are_given_too_edits_no_more(desk: Desk) -> None:
-    watcher = BundleWatcher(desk.settings, Metrics())
-    editor = desk.editor(
-        worker=TestClient(make_app(desk.settings, watcher), follow_redirects=False)
-    )
-    given = {**hidden_fields(editor), **RULE}
-    watcher.key_file.value = Keys((KEY.encode(),))
-    reading = {"x-api-key": KEY}
-    assert editor.post("/rules", data=given, headers=reading).status_code == 403
-    assert (
-        editor.post("/login", data={"who": "Eve", "key": KEY}, headers=reading).status_code == 403
-    )
-    assert desk.rules.read_text() == HEADER
 
 
 @pytest.mark.parametrize(
@@ -369,14 +344,13 @@ def test_an_edit_by_hand_since_the_page_was_shown_is_noticed_and_kept(desk: Desk
     given = hidden_fields(editor)
     by_hand = HEADER + f"*,{TEA},block,,,by hand\n"
     desk.rules.write_text(by_hand)
-    for path, fields in (("/rules/undo", {"line": "2"}), ("/rules", RULE)):
+    for path, fields in (("/rules/undo", {"number": "0"}), ("/rules", RULE)):
         refused = editor.post(path, data={**given, **fields}, headers=HTML)
         assert refused.status_code == 409
         assert "The rules have changed since this page was shown" in refused.text
     assert desk.rules.read_text() == by_hand
     assert edit(editor, note="late").status_code == 303
-    assert desk.rules.read_text().split("\n")[1] == f"*,{TEA},block,,,by hand"
-    assert desk.lines()[1]["note"] == "late"
+    assert [line["note"] for line in desk.lines()] == ["by hand", "late"]
 
 
 def test_a_file_that_is_wrong_is_not_touched(desk: Desk) -> None:
@@ -482,7 +456,7 @@ def test_every_write_is_logged(desk: Desk, caplog: pytest.LogCaptureFixture) -> 
     caplog.set_level(logging.INFO)
     editor = desk.editor()
     edit(editor, "pin", position="3", note="Christmas", until="2999-12-24")
-    editor.post("/rules/undo", data={**hidden_fields(editor), "line": "2"})
+    editor.post("/rules/undo", data={**hidden_fields(editor), "number": "0"})
     messages = [text for text in caplog.messages if text.startswith("rule ")]
     assert [text.split(": ")[0] for text in messages] == [
         "rule written by Ann",
@@ -511,8 +485,9 @@ def test_an_editor_hides_an_answer_and_takes_it_back_in_a_browser(
         assert Axe().run(page).violations_count == 0
         card.get_by_role("button", name="Hide").focus()
         page.keyboard.press("Enter")
-        expect(card.locator("s")).to_have_text("Salsa")
-        expect(card).to_contain_text("sold out")
+        expect(card).to_have_count(0)
+        rule = page.locator(".rule", has_text="Salsa")
+        expect(rule).to_contain_text("sold out")
         for path in ("/rules", f"/pair?a={CHIPS}&b={SALSA}", "/login"):
             page.goto(path)
             assert Axe().run(page).violations_count == 0, path
@@ -520,8 +495,8 @@ def test_an_editor_hides_an_answer_and_takes_it_back_in_a_browser(
         reader.goto(f"{url}/item?id={CHIPS}")
         expect(reader.locator(f"#answer-{SALSA}")).to_have_count(0)
         page.goto(f"/item?id={CHIPS}")
-        card.get_by_role("button", name="Undo").click()
-        expect(card.locator("s")).to_have_count(0)
+        rule.get_by_role("button", name="Undo").click()
+        expect(card).to_have_count(1)
         assert page.evaluate("document.cookie") == ""
         page.get_by_role("button", name="Log out").click()
         expect(page.get_by_role("link", name="Log in to edit")).to_be_visible()

@@ -167,30 +167,6 @@ def test_the_page_of_pairs_filters_and_turns_pages(client: TestClient) -> None:
     assert client.get("/pairs?page=x").status_code == 422
 
 
-def test_an_answer_that_the_caller_has_is_confirmed_without_a_body(client: TestClient) -> None:
-    first = client.get("/v1/pairs?k=3")
-    tag = first.headers["etag"]
-    assert first.headers["cache-control"] == "no-cache"
-    again = client.get("/v1/pairs?k=3", headers={"If-None-Match": f'"other", W/{tag}'})
-    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
-    assert client.get("/v1/pairs?k=3", headers={"If-None-Match": '"other"'}).status_code == 200
-    for nothing in ("/v1/nothing", "/v1/complements?item=spagheti"):
-        missing = client.get(nothing)
-        assert missing.status_code == 404
-        assert "etag" not in missing.headers
-    assert "etag" not in client.get("/").headers
-
-
-def test_the_tag_changes_with_the_rules(bundle: Path, tmp_path: Path) -> None:
-    rules = tmp_path / "rules.csv"
-    rules.write_text("query,item,action\n100,200,block\n")
-    tags = [
-        TestClient(make_app(ServiceSettings(bundle, rules=each))).get("/v1/model").headers["etag"]
-        for each in (None, rules)
-    ]
-    assert len(set(tags)) == 2
-
-
 @pytest.mark.parametrize(
     "path", ["/v1/pairs", "/v1/complements?item=100", "/", "/healthz", "/v1/pairs.csv"]
 )

@@ -24,7 +24,6 @@ from pydantic import (
 
 from neatrec.errors import must_be
 from neatrec.service.api import snapshot_of
-from neatrec.service.keys import Keys
 from neatrec.service.metrics import Metrics
 from neatrec.service.problems import RequestError, bad, invalid
 from neatrec.service.rules import EVERY, Rule
@@ -103,9 +102,9 @@ class RuleForm(SignedForm):
 
 
 class UndoForm(SignedForm):
-    """The first line of a rule in its file."""
+    """The number of a rule in its file."""
 
-    line: Annotated[int, Field(ge=1, le=10**9)]
+    number: Annotated[int, Field(ge=0, le=10**9)]
 
 
 Form = TypeVar("Form", bound=RequestModel)
@@ -127,16 +126,10 @@ class Editor:
         if any(watcher.keys.find(key) is not None for key in watcher.editor_keys.valid):
             raise must_be("--editor-key-file", "other keys than those of readers", "one of theirs")
 
-    @property
-    def keys(self) -> Keys:
-        """Keys of editors: without keys that readers have been given since."""
-        readers, editors = self.watcher.keys, self.watcher.editor_keys
-        return Keys(tuple(key for key in editors.valid if readers.find(key) is None))
-
     def session(self, request: Request) -> EditorSession | None:
         """Who sent the request, if they are logged in."""
         cookie = request.cookies.get(COOKIE)
-        found = None if cookie is None else read_session(self.keys, cookie)
+        found = None if cookie is None else read_session(self.watcher.editor_keys, cookie)
         return None if found is None or has_ended(self.file, found) else found
 
     def login_page(self, request: Request, query: Annotated[LoginQuery, Query()]) -> Response:
@@ -153,7 +146,7 @@ class Editor:
         """A key becomes a session; the key itself is kept nowhere."""
         check_same_site(request)
         form = await read_form(request, LoginForm)
-        key = self.keys.find(form.key.encode("utf-8", "replace"))
+        key = self.watcher.editor_keys.find(form.key.encode("utf-8", "replace"))
         if key is None:
             log.warning("editor key refused: %s", printable(form.who))
             await self._wait(request.client.host if request.client else "")
@@ -220,16 +213,16 @@ class Editor:
         return RedirectResponse(form.back, 303)
 
     async def undo(self, request: Request, _: Annotated[NoQuery, Query()]) -> Response:
-        """Take a rule back: its line leaves the file, and the log keeps it."""
+        """Take a rule back: it leaves the file, and the log keeps it."""
         session, form = await self._signed(request, UndoForm)
         today = datetime.now(UTC).date()
-        rule = await asyncio.to_thread(self.file.remove, form.line, form.version, today)
+        rule = await asyncio.to_thread(self.file.remove, form.number, form.version, today)
         self._count(rule, "rule undone", session)
         return RedirectResponse(form.back, 303)
 
     def _count(self, rule: Rule, event: str, session: EditorSession) -> None:
         self.metrics.rule_edits.labels("undo" if event == "rule undone" else rule.action).inc()
-        fields = {name: value for name, value in rule.__dict__.items() if name != "lines" and value}
+        fields = {name: value for name, value in vars(rule).items() if value}
         text = printable(json.dumps(fields, default=str), 2000)
         log.info("%s by %s: %s", event, printable(session.who), text)
 

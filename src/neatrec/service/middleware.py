@@ -123,13 +123,10 @@ class RequestMiddleware:
             await asyncio.to_thread(self.watcher.take_rules)
         snapshot = self.watcher.snapshot
         scope["neatrec"] = snapshot  # one request, one snapshot
-        answer = ResponseSender(send, self.headers, scope, snapshot.tag, bool(self.watcher.keys))
+        answer = ResponseSender(send, self.headers, without_body=scope["method"] == "HEAD")
         if scope["method"] == "HEAD":
             scope = {**scope, "method": "GET"}  # the server's own scope stays: it sends no body
         try:
-            if snapshot.tag in answer.held and app is self.app:
-                await answer.send_not_modified()
-                return
             body = limited(receive) if scope["method"] == "POST" else receive
             await app(scope, body, answer.send)
         except RequestError as problem:
@@ -146,36 +143,18 @@ class RequestMiddleware:
 
 
 class ResponseSender:
-    """Sends an answer with our headers, without a body where the caller has it or wants none."""
+    """Sends an answer with our headers, without a body where none is wanted."""
 
-    def __init__(
-        self, send: Send, headers: Headers, scope: Scope, tag: bytes, is_private: bool
-    ) -> None:
-        self._send, self.headers = send, headers
-        self.without_body = scope["method"] == "HEAD"
+    def __init__(self, send: Send, headers: Headers, *, without_body: bool) -> None:
+        self._send, self.headers, self.without_body = send, headers, without_body
         self.status = 0
         """0: nothing was sent."""
-        self.cached: Headers = ()
-        """Of answers that stay the same as long as the snapshot."""
-        self.held: list[bytes] = []
-        """The entity tags of answers that the caller holds."""
-        if scope["method"] in ("GET", "HEAD") and scope["path"].startswith("/v1/"):
-            keep = b"private, no-cache" if is_private else b"no-cache"
-            self.cached = ((b"etag", tag), (b"cache-control", keep))
-            held = dict(scope["headers"]).get(b"if-none-match", b"")
-            self.held = [each.strip().removeprefix(b"W/") for each in held.split(b",") if each]
-
-    async def send_not_modified(self) -> None:
-        """Confirm the answer that the caller holds."""
-        await self.send({"type": "http.response.start", "status": 304, "headers": []})
-        await self.send({"type": "http.response.body", "body": b""})
 
     async def send(self, message: Message) -> None:
         """Send a message of the application."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            more = self.cached if self.status in (200, 304) else ()
-            message["headers"] = [*message["headers"], *more, *self.headers]
+            message["headers"] = [*message["headers"], *self.headers]
         elif self.without_body:
             message = {**message, "body": b""}
         await self._send(message)

@@ -112,14 +112,13 @@ class Pages:
         bundle = snapshot.bundle
         code = bundle.known(form.id)
         answered = goes_with(snapshot, code, form)
-        shown, edits = views.cards(bundle, answered.lines), self._session(request) is not None
         return self.page(
             "item.html",
             request,
             form,
             item=bundle.brief(code),
-            cards=views.with_hidden(shown, snapshot, code, form) if edits else shown,
-            rules=views.rules_about(snapshot, {code}) if edits else [],
+            cards=views.cards(bundle, answered.lines),
+            rules=views.rules_about(snapshot, {code}) if self._session(request) else [],
             explained=None
             if answered.explained is None
             else views.cards(bundle, answered.explained),

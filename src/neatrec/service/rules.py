@@ -20,7 +20,6 @@ REQUIRED = ("query", "item", "action")
 ACTIONS = ("block", "pin", "boost", "note")
 EVERY = "*"
 """As `query`: every query."""
-MAX_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -39,8 +38,6 @@ class Rule:
     who: str = ""
     when: str = ""
     """Who wrote it and when; a line written by hand need not tell."""
-    lines: tuple[int, int] = (0, 0)
-    """The first and the last line of the file that it takes."""
 
     def holds(self, day: date) -> bool:
         """Whether the rule acts on `day`."""
@@ -91,7 +88,7 @@ def read_rules(file: Path, day: date | None = None) -> Rules:
 
 def parse_rules(content: bytes, file: Path, day: date | None = None) -> Rules:
     """The rules that `file` would hold with this content."""
-    lines = csv.reader(text_of(content, file).splitlines(), strict=True)
+    lines = csv.reader(_text_of(content, file).splitlines(), strict=True)
     try:
         rules = tuple(_rules(lines, datetime.now(UTC).date() if day is None else day))
     except (csv.Error, ValueError) as error:
@@ -113,23 +110,20 @@ def _rules(lines: Any, day: date) -> Iterator[Rule]:
     for name in header:
         if name not in COLUMNS:
             raise ValueError(f"there is no column {printable(name)!r}")
-    before = lines.line_num
     pinned: dict[tuple[str, int], int] = {}
-    for row in lines:
-        if any(row):
-            rule = _rule(header, row, (before + 1, lines.line_num))
-            if rule.action == "pin" and rule.holds(day):  # any two that have not ended overlap
-                first = pinned.setdefault((rule.query, rule.position), lines.line_num)
-                if first != lines.line_num:
-                    where = f"position {rule.position} of {printable(rule.query)!r}"
-                    raise ValueError(f"two items are pinned to {where} (see line {first})")
-            yield rule
-        before = lines.line_num
+    for row in filter(any, lines):
+        rule = _rule(header, row)
+        if rule.action == "pin" and rule.holds(day):  # any two that have not ended overlap
+            first = pinned.setdefault((rule.query, rule.position), lines.line_num)
+            if first != lines.line_num:
+                where = f"position {rule.position} of {printable(rule.query)!r}"
+                raise ValueError(f"two items are pinned to {where} (see line {first})")
+        yield rule
 
 
 def read_available(file: Path) -> frozenset[str]:
     """The ids in `file`, one per line; lines that begin with # are comments."""
-    lines = (line.strip() for line in text_of(_bytes_of(file), file).splitlines())
+    lines = (line.strip() for line in _text_of(_bytes_of(file), file).splitlines())
     ids = frozenset(line for line in lines if line and not line.startswith("#"))
     if not ids:
         hint = "One id per line: no other item can be an answer."
@@ -139,16 +133,12 @@ def read_available(file: Path) -> frozenset[str]:
 
 def _bytes_of(file: Path) -> bytes:
     try:
-        if file.stat().st_size > MAX_BYTES:
-            message = f"{printable(file)} is larger than {MAX_BYTES:,} bytes"
-            raise SourceError(message, file=str(file))
         return file.read_bytes()
     except OSError as error:
         raise _unreadable(file) from error
 
 
-def text_of(content: bytes, file: Path) -> str:
-    """The content of `file`, which must be UTF-8."""
+def _text_of(content: bytes, file: Path) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -159,7 +149,7 @@ def _unreadable(file: Path) -> SourceError:
     return SourceError(f"cannot read {printable(file)} as UTF-8 text", file=str(file))
 
 
-def _rule(header: list[str], row: list[str], lines: tuple[int, int]) -> Rule:
+def _rule(header: list[str], row: list[str]) -> Rule:
     if len(row) > len(header):
         wide = f"{len(row)} cells for {len(header)} columns"
         raise ValueError(f"{wide}; a note with a comma needs quotes")
@@ -183,4 +173,4 @@ def _rule(header: list[str], row: list[str], lines: tuple[int, int]) -> Rule:
     except ValueError as error:
         got = printable(until)
         raise ValueError(f"`until` must be a day such as 2026-12-24, got {got!r}") from error
-    return Rule(**cell, position=int(position), until=day, lines=lines)
+    return Rule(**cell, position=int(position), until=day)

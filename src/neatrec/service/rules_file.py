@@ -9,7 +9,7 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
@@ -18,14 +18,13 @@ from pathlib import Path
 from neatrec.atomic import sync_folder
 from neatrec.errors import SourceError
 from neatrec.service.problems import RequestError
-from neatrec.service.rules import COLUMNS, Rule, Rules, parse_rules, text_of
+from neatrec.service.rules import COLUMNS, Rule, Rules, parse_rules, read_rules
 from neatrec.text import no_formula, printable
 
 log = logging.getLogger(__name__)
 
 PATIENCE = 5.0
 """Seconds that an edit waits for another one to be written."""
-BOM = b"\xef\xbb\xbf"
 WRITING, LOCK = ".writing", ".lock"
 """Ends of the names of the files beside it: the new content, and the lock."""
 
@@ -40,7 +39,7 @@ class EditConflictError(RequestError):
 
 
 class RulesFile:
-    """The file; lines that somebody wrote by hand stay as they are."""
+    """The file, whose rules are written again with each edit."""
 
     def __init__(self, named: Path) -> None:
         self.named = named
@@ -55,44 +54,50 @@ class RulesFile:
         rule = replace(rule, note=no_formula(rule.note), who=no_formula(rule.who))
         same = (rule.query, rule.item, rule.action)
         with self.locked():
-            before, rules = self._read(version, day)
+            rules = self._read(version, day)
             if any((each.query, each.item, each.action) == same for each in rules.today(day)):
                 message = "there is such a rule already"
                 raise RequestError(409, "Conflict", message, hint="Undo it first.")
-            after = _with_line(before, rule, self.path)
-            try:
-                written = parse_rules(after, self.path, day).rules[-1]
-            except SourceError as error:
-                hint = "Nothing was written."
-                raise RequestError(422, "ParameterError", error.message, hint=hint) from error
-            if replace(written, lines=rule.lines) != rule:
-                raise RequestError(422, "ParameterError", "these ids cannot be in a line of CSV")
-            self.replace_by(self.path, after)
+            self._write([*rules.rules, rule], day)
 
-    def remove(self, line: int, version: str, day: date) -> Rule:
-        """Remove the rule that begins in this line of the file of this version; returns it."""
+    def remove(self, number: int, version: str, day: date) -> Rule:
+        """Remove a rule, by its number from 0, of the file of this version; returns it."""
         with self.locked():
-            before, rules = self._read(version, day)
-            rule = next((each for each in rules.rules if each.lines[0] == line), None)
-            if rule is None:
+            rules = list(self._read(version, day).rules)
+            if number >= len(rules):
                 raise EditConflictError
-            lines = text_of(before, self.path).splitlines(keepends=True)
-            self.replace_by(
-                self.path, _as_before(before, [*lines[: line - 1], *lines[rule.lines[1] :]])
-            )
+            rule = rules.pop(number)
+            self._write(rules, day)
             return rule
 
-    def _read(self, version: str, day: date) -> tuple[bytes, Rules]:
-        """The content of the file, and its rules, which must equal those that the editor saw."""
-        content = self.path.read_bytes()
+    def _read(self, version: str, day: date) -> Rules:
+        """The rules of the file, which must be those that the editor saw."""
         try:
-            rules = parse_rules(content, self.path, day)
+            rules = read_rules(self.path, day)
         except SourceError as error:
             hint = "Correct the file by hand; it was not changed."
             raise RequestError(409, "Conflict", error.message, hint=hint) from error
         if rules.version != version:
             raise EditConflictError
-        return content, rules
+        return rules
+
+    def _write(self, rules: Sequence[Rule], day: date) -> None:
+        """Write these rules, if they can be read again."""
+        text = io.StringIO()
+        writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        for rule in rules:
+            position = rule.position if rule.action in ("pin", "boost") else ""
+            writer.writerow({**vars(rule), "position": position, "until": rule.until or ""})
+        content = text.getvalue().encode()
+        try:
+            written = parse_rules(content, self.path, day).rules
+        except SourceError as error:
+            hint = "Nothing was written."
+            raise RequestError(422, "ParameterError", error.message, hint=hint) from error
+        if written != tuple(rules):
+            raise RequestError(422, "ParameterError", "these ids cannot be in a line of CSV")
+        self.replace_by(self.path, content)
 
     def replace_by(self, file: Path, content: bytes) -> None:
         """Replace the rules, or a file beside them, in one step; it has their owner and rights."""
@@ -137,25 +142,3 @@ def _lock(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _with_line(content: bytes, rule: Rule, file: Path) -> bytes:
-    """`content` with a line for `rule`; columns that are missing are added to the header."""
-    lines = text_of(content, file).splitlines(keepends=True)
-    header = lines[0].rstrip("\r\n")
-    end = lines[0][len(header) :] or "\n"
-    names = [name.strip().lower() for name in next(csv.reader([header]))]
-    missing = [name for name in COLUMNS if name not in names]
-    lines[0] = ",".join([header, *missing]) + end
-    if not lines[-1].endswith(("\n", "\r")):
-        lines[-1] += end
-    position = rule.position if rule.action in ("pin", "boost") else ""
-    cells = {**rule.__dict__, "position": position, "until": rule.until or ""}
-    row = io.StringIO()
-    csv.writer(row, lineterminator=end).writerow([cells[name] for name in [*names, *missing]])
-    return _as_before(content, [*lines, row.getvalue()])
-
-
-def _as_before(content: bytes, lines: list[str]) -> bytes:
-    """`lines` as the file holds them, with its mark of UTF-8."""
-    return (BOM if content.startswith(BOM) else b"") + "".join(lines).encode("utf-8")

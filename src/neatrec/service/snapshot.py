@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import date
@@ -12,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neatrec._version import __version__
 from neatrec.data.name_search import NameSearch, spelled
 from neatrec.errors import did_you_mean
 from neatrec.service.problems import RequestError, unknown_item
@@ -105,8 +103,6 @@ class ServingSnapshot:
     day: date
     refusal: str | None = None
     """Why the bundle that should be live is not: an older one answers."""
-    tag: bytes = b""
-    """The entity tag of all answers; it changes with bundles, rules, list, day and neatrec."""
 
 
 def make_snapshot(
@@ -117,14 +113,8 @@ def make_snapshot(
     refusal: str | None = None,
 ) -> ServingSnapshot:
     """The snapshot of `day`: rules and list looked up in the bundle."""
-    # answers also name the time of a training, which its version does not cover, and what is new
-    earlier = bundle.pairs.earlier and bundle.pairs.earlier.version
-    versions = (bundle.version, bundle.index.manifest.created, earlier)
-    listed = None if available is None else sorted(available)
-    decisive = repr((__version__, versions, rules, listed, day.isoformat()))
-    tag = f'"{hashlib.sha256(decisive.encode("utf-8", "replace")).hexdigest()[:32]}"'.encode()
     compiled = compile_rules(bundle, rules, available, day)
-    return ServingSnapshot(bundle, compiled, rules, day, refusal, tag)
+    return ServingSnapshot(bundle, compiled, rules, day, refusal)
 
 
 def compile_rules(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -13,10 +12,7 @@ from urllib.parse import parse_qsl, urlencode
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.service.answers import goes_with
 from neatrec.service.rules import EVERY
-from neatrec.service.schemas import RequestFilters
-from neatrec.service.settings import MAX_K
 from neatrec.service.snapshot import LoadedBundle, ServingSnapshot
 from neatrec.serving import Answer, Evidence
 from neatrec.serving.evidence import LIKELY_Q, PUBLIC, coincidence_words
@@ -161,29 +157,9 @@ Card = dict[str, Any]
 def cards(bundle: LoadedBundle, lines: Sequence[Answer]) -> list[Card]:
     """Answers as cards, with their evidence or the cart items that they go with."""
     return [
-        {**bundle.brief(line.code), "rank": rank, "line": line, "hidden": False}
+        {**bundle.brief(line.code), "rank": rank, "line": line}
         for rank, line in enumerate(lines, 1)
     ]
-
-
-def with_hidden(
-    shown: list[Card], snapshot: ServingSnapshot, code: int, filters: RequestFilters
-) -> list[Card]:
-    """The cards of the answers to an item, with those that rules hide in their positions."""
-    hidden = snapshot.rules.hidden(code)
-    if not hidden:
-        return shown
-    unruled = replace(snapshot, rules=snapshot.rules._replace(blocked={}))
-    most = filters.model_copy(update={"k": min(filters.k + len(hidden), MAX_K)})
-    answered = goes_with(unruled, code, most)
-    found, before = list(shown), 0
-    for line in answered.lines:
-        if line.code not in hidden:
-            before += 1
-        elif before <= len(shown):
-            index = before + len(found) - len(shown)
-            found.insert(index, {**cards(snapshot.bundle, [line])[0], "hidden": True})
-    return found
 
 
 def rules_about(
@@ -200,15 +176,13 @@ def rules_about(
         return {"id": text, "name": text, "category": []} if code is None else bundle.brief(code)
 
     found = []
-    for rule in snapshot.written.rules:
+    for number, rule in enumerate(snapshot.written.rules):
         texts = [rule.item] if rule.query == EVERY else [rule.item, rule.query]
         here = [codes is None or bundle.code(text) in codes for text in texts]
         if all(here) if both else any(here):
-            item, query = brief(rule.item), None if rule.query == EVERY else brief(rule.query)
-            words, holds = rule.words, rule.holds(snapshot.day)
-            found.append(
-                {"rule": rule, "query": query, "item": item, "words": words, "holds": holds}
-            )
+            query = None if rule.query == EVERY else brief(rule.query)
+            row = {"rule": rule, "number": number, "query": query, "item": brief(rule.item)}
+            found.append({**row, "holds": rule.holds(snapshot.day)})
     return found
 
 
