@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import save, table
-from neatrec.release.export_rows import AllAnswers
+from neatrec.release import AllAnswers
 from neatrec.serving import Filters, PairTable
 from neatrec.serving.evidence import CERTAIN, GRADES, LIKELY, STRENGTHS
 from neatrec.simulator import TRAP_NAMES, Supermarket, supermarket

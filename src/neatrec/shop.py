@@ -137,7 +137,7 @@ class Shop:
         min_evidence, same_category
             As for `goes_with`.
         """
-        from neatrec.release.export_rows import AllAnswers
+        from neatrec.release import AllAnswers
         from neatrec.serving import Filters
 
         filters = Filters(k=k, min_evidence=min_evidence, same_category=same_category)

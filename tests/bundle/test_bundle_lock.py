@@ -2,11 +2,9 @@
 
 import json
 import logging
-import os
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -53,23 +51,6 @@ def test_a_second_writer_is_refused_until_the_first_has_ended(
     with caplog.at_level(logging.INFO), bundle_lock(bundle):
         assert f"took over the lock {tmp_path}/bundle.lock of process {other.pid}" in caplog.text
     assert not (tmp_path / "bundle.lock").exists()
-
-
-def test_another_thread_is_refused_too(tmp_path: Path) -> None:
-    refused: list[BundleError] = []
-
-    def try_it() -> None:
-        try:
-            with bundle_lock(tmp_path / "bundle"):
-                pass
-        except BundleError as error:
-            refused.append(error)
-
-    with bundle_lock(tmp_path / "bundle"):
-        thread = threading.Thread(target=try_it)
-        thread.start()
-        thread.join()
-    assert f"is being written by process {os.getpid()} on" in str(refused[0])
 
 
 def test_the_holder_may_save_and_keeps_its_lock(tmp_path: Path) -> None:

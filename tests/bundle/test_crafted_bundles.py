@@ -22,7 +22,7 @@ from helpers.service_bundle import write_bundle
 from neatrec.bundle import load_bundle
 from neatrec.bundle.manifest import NAME, file_record
 from neatrec.errors import BundleError
-from neatrec.release.publish import publish
+from neatrec.release import publish
 from neatrec.service.app import make_app
 from neatrec.service.settings import ServiceSettings
 from neatrec.serving import PairTable

@@ -19,8 +19,7 @@ from helpers.toyshop import toy_baskets
 from neatrec.errors import ParameterError, SourceError
 from neatrec.io import postgresql
 from neatrec.models import Run, make_model
-from neatrec.release import export_databases, export_rows
-from neatrec.release.export import ExportOptions, export_answers
+from neatrec.release import ExportOptions, export_answers, export_databases, export_rows
 from neatrec.serving import PairTable, save_indexed
 
 TABLE = "neatrec_complements"

@@ -10,7 +10,7 @@ import pytest
 from neatrec.data import Baskets, Catalog, string_array
 from neatrec.errors import ParameterError, SourceError
 from neatrec.models import Run, make_model
-from neatrec.release.export import ExportOptions, export_answers
+from neatrec.release import ExportOptions, export_answers
 from neatrec.serving import PairTable, recommend, save_indexed
 
 FIT = ["tee-red", "tee-blue", "cap", "belt", "scarf", "socks", "a/b", "50% off", "Ärmel", "x" * 300]

@@ -14,8 +14,7 @@ from neatrec import serving
 from neatrec.data import Baskets, Catalog
 from neatrec.errors import BundleError, ParameterError, ResourceError
 from neatrec.models import Run, make_model
-from neatrec.release import export_rows
-from neatrec.release.export import ExportOptions, export_answers
+from neatrec.release import ExportOptions, export_answers, export_rows
 from neatrec.serving import PairTable, recommend, save_indexed
 
 IDS = [

@@ -18,9 +18,7 @@ from neatrec.cli.main import exit_code_of
 from neatrec.data import Baskets, Catalog
 from neatrec.models import Run, make_model
 from neatrec.service.app import make_app
-from neatrec.service.problems import RequestError
 from neatrec.service.settings import ServiceSettings
-from neatrec.service.snapshot import LoadedBundle
 from neatrec.serving import PairTable, save_indexed
 
 FOOTER = "Association, not proof of extra sales."
@@ -258,43 +256,3 @@ def counted(client: TestClient) -> float:
     """Unknown items, of all bundles."""
     found = re.findall(r"neatrec_unknown_items_total\{.* (\S+)", client.get("/metrics").text)
     return sum(map(float, found))
-
-
-LONG = "é" * 300
-
-
-@pytest.fixture(scope="module")
-def asking(tmp_path_factory: pytest.TempPathFactory) -> TestClient:
-    """A shop one of whose ids has 300 characters."""
-    lists = [[LONG, "tea"], [LONG, "tea", "milk"], ["milk", "bread"], ["bread"]] * 20
-    baskets, path = Baskets.from_lists(lists), tmp_path_factory.mktemp("long") / "bundle"
-    save_indexed(make_model("shrunk-lift").fit(baskets, Run(rng=0)), path, baskets, seed=0)
-    return TestClient(make_app(ServiceSettings(path)))
-
-
-@pytest.mark.parametrize(("item", "status"), [(LONG, 200), ("tea" * 100, 404)], ids=["held", "not"])
-def test_an_id_may_be_long(asking: TestClient, item: str, status: int) -> None:
-    one = [
-        asking.get("/v1/complements", params={"item": item}),
-        asking.get("/v1/pair", params={"a": item, "b": "tea"}),
-        asking.post("/v1/cart/complements", json={"items": [item]}),
-        asking.get("/item", params={"id": item}),
-    ]
-    assert {answer.status_code for answer in one} == {status}
-    excluded = asking.get("/v1/complements", params={"item": "tea", "exclude": item})
-    assert excluded.status_code == 200
-
-
-def test_a_category_has_one_spelling_however_it_is_written(bundle: Path) -> None:
-    served = LoadedBundle(PairTable.open(bundle))
-    members = served.in_category("dairy")
-    assert members.sum() == 6
-    for name in ("DAIRY", "dAiRy", "dairy / Dairy", "dairy > dairy", "dairy/" * 30):
-        assert np.array_equal(served.in_category(name), members)
-    path = served.in_category("First Half / dairy")
-    assert np.array_equal(path, members)
-    assert np.array_equal(served.in_category("dairy / FIRST HALF"), members)
-    assert not served.in_category("second half / dairy").any()
-    for name in ("dary", "dairy / dary", "", "/", "first half / dairy / frozen"):
-        with pytest.raises(RequestError, match="there is no `category`"):
-            served.in_category(name)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from neatrec.errors import ParameterError, SourceError
+from neatrec.errors import ParameterError
 from neatrec.service.app import make_app
 from neatrec.service.keys import Keys, read_keys
 from neatrec.service.metrics import Metrics
@@ -109,14 +109,6 @@ def test_a_key_is_never_said(
     assert "a-wrong-key" not in caplog.text
 
 
-def test_an_empty_or_missing_key_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="cannot read the keys"):
-        read_keys(tmp_path / "none")
-    (tmp_path / "empty").write_text("\n\n")
-    with pytest.raises(SourceError, match="there is no key in"):
-        read_keys(tmp_path / "empty")
-
-
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "shop.example"])
 def test_the_outside_needs_a_key_and_loopback_none(
     bundle: Path, host: str, monkeypatch: pytest.MonkeyPatch
@@ -127,16 +119,6 @@ def test_the_outside_needs_a_key_and_loopback_none(
         require_api_key(host, ServiceSettings(bundle))
     monkeypatch.setenv("NEATREC_API_KEY", NEW)
     require_api_key(host, ServiceSettings(bundle))
-
-
-def test_a_browser_may_ask_beforehand_without_a_key(
-    bundle: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A preflight carries no key; it learns nothing."""
-    monkeypatch.setenv("NEATREC_API_KEY", NEW)
-    asking = TestClient(make_app(ServiceSettings(bundle, cors=("https://shop.example",))))
-    headers = {"Origin": "https://shop.example", "Access-Control-Request-Method": "POST"}
-    assert asking.options("/v1/cart/complements", headers=headers).status_code == 200
 
 
 def test_a_page_elsewhere_can_read_a_refusal(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,14 +65,6 @@ def test_the_sentences_say_what_to_do(client: TestClient) -> None:
         assert client.get(f"/v1/complements?{query}").json()["error"]["message"] == said
 
 
-def test_a_length_of_thousands_of_digits_is_too_large(client: TestClient) -> None:
-    for digits in (8, 5000):
-        answer = client.post(
-            "/v1/cart/complements", content=b"{}", headers={"content-length": "9" * digits}
-        )
-        assert answer.status_code == 413
-
-
 def test_a_body_without_a_length_is_counted(client: TestClient) -> None:
     def parts():
         for _ in range(1100):

@@ -3,12 +3,12 @@
 import re
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import pytest
 from starlette.testclient import TestClient
 
-from helpers.service_bundle import AWKWARD, INJECTIONS, id_of
+from helpers.service_bundle import INJECTIONS, id_of
 from neatrec.errors import ParameterError
 from neatrec.service.app import make_app
 from neatrec.service.settings import AddressTemplate, ServiceSettings
@@ -117,12 +117,6 @@ def test_a_name_that_looks_like_script_is_shown_as_text(pages: TestClient, name:
         assert sum(tag == "script" for tag, _ in page.tags) <= 2
 
 
-def test_what_is_typed_is_shown_as_text(pages: TestClient) -> None:
-    text = pages.get("/", params={"q": "<script>alert(1)</script>\"'"}, headers=HTML).text
-    assert "<script>alert" not in text
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
-
-
 @pytest.mark.parametrize(
     "path", ["/", "/item?id=100", "/pair?a=101&b=201", "/cart?item=100&item=101", "/quality"]
 )
@@ -169,13 +163,6 @@ BAD = [
 def test_a_bad_template_is_refused(text: str) -> None:
     with pytest.raises(ParameterError, match=r"--image-url.* must be an address that begins with"):
         AddressTemplate.parse("--image-url", text)
-
-
-@pytest.mark.parametrize("item", [*AWKWARD, "a b", "#", "{id}", '"><script>', "ä€😀"])
-def test_an_id_stays_in_its_place(item: str) -> None:
-    made = AddressTemplate.parse("--image-url", CDN).of(item)
-    assert made == f"https://cdn.example:8443/p/{quote(item, safe='')}.png?size=2"
-    assert re.fullmatch(r"[!-~]+", made)
 
 
 @pytest.mark.parametrize("path", ["/", "/pairs", "/item?id=101", "/pair?a=101&b=201"])

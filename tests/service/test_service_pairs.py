@@ -63,12 +63,6 @@ def test_each_order_is_what_it_says(client: TestClient, sort: str, key: str) -> 
     assert (usual == pairs) == (sort == "beyond")
 
 
-def test_the_surest_pairs_come_first_on_request(client: TestClient) -> None:
-    pairs = client.get("/v1/pairs?k=100&sort=sure").json()["pairs"]
-    keys = [(pair["grade"] == "likely", pair["evidence"]["q"]) for pair in pairs]
-    assert keys == sorted(keys)
-
-
 def test_words_and_categories_filter(client: TestClient, listed: list[dict[str, Any]]) -> None:
     def names(**query: str) -> set[frozenset[str]]:
         answer = client.get("/v1/pairs", params={**query, "k": 100}).json()

@@ -1,7 +1,6 @@
 """A new bundle takes over while requests go on; a bad one does not."""
 
 import gc
-import logging
 import os
 import shutil
 import threading
@@ -15,9 +14,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from helpers.service_bundle import write_bundle
-from neatrec.errors import BundleError, NeatrecError
-from neatrec.release.limits import PublishLimits
-from neatrec.release.publish import publish
+from neatrec.errors import NeatrecError
+from neatrec.release import PublishLimits, publish
 from neatrec.service.app import make_app
 from neatrec.service.metrics import Metrics
 from neatrec.service.settings import ServiceSettings
@@ -69,23 +67,6 @@ def test_a_flip_is_noticed_and_every_answer_names_its_version(
     assert "neatrec_bundle_swaps_total 2.0" in metrics
     assert "neatrec_bundle_created_timestamp_seconds 1" in metrics
     assert f'bundle="{hashes[0][:12]}",route="/v1/complements",status="200"' in metrics
-
-
-def test_a_bundle_replaced_in_its_place_is_noticed(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, "neatrec")
-    bundle = write_bundle(tmp_path / "bundle", seed=1)
-    watcher = BundleWatcher(ServiceSettings(bundle), Metrics())
-    before = watcher.snapshot.bundle.version
-    write_bundle(bundle, seed=2)
-    assert watcher.check()
-    version = watcher.snapshot.bundle.version
-    assert version == PairTable.open(bundle).version != before
-    assert f"version {version[:12]} answers" in caplog.text
-    shutil.rmtree(bundle)
-    assert not watcher.check()
-    assert watcher.snapshot.bundle.version == version
 
 
 @pytest.mark.parametrize("number", range(6))
@@ -145,28 +126,6 @@ def test_a_start_falls_back_to_the_newest_version_that_verifies(
     assert "neatrec_refusing_bundle 0.0" in asking.get("/metrics").text
 
 
-def test_no_name_of_a_folder_or_file_forges_a_line_of_the_log(
-    versions: list[Path], tmp_path: Path, caplog
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    store = tmp_path / "store\nERROR forged\x1b[31m"
-    store.mkdir()
-    flip(store, versions[0])
-    rules = store / "rules.csv"
-    rules.write_text("query,item,action\n")
-    watcher = BundleWatcher(ServiceSettings(store, rules=rules), Metrics())
-    asking = TestClient(make_app(watcher.settings, watcher))
-    rules.write_text('query,item,action\n100,101,"x\nERROR forged\x1b[31m"\n')
-    flip(store, damaged_copy(versions[1], store))
-    watcher.check()
-    headers = {"user-agent": "x\x1b[31m", "accept": "text/html"}
-    for path in ("/v1/complements?item=x%0aERROR%20forged", "/%0aERROR", "/item?id=%1b[31m"):
-        assert asking.get(path, headers=headers).status_code < 500
-    written = [each.getMessage() for each in caplog.records if each.name.startswith("neatrec")]
-    assert sum("refused, the old one stays" in line for line in written) == 2
-    assert not [line for line in written if "\n" in line or "\x1b" in line]
-
-
 def test_a_store_without_any_good_version_is_a_sentence(store: Path) -> None:
     for version in (store / "versions").glob("*-*"):
         overwrite(version / "items.parquet", b"")
@@ -191,27 +150,6 @@ def test_files_changed_in_place_change_no_answer(versions, tmp_path, name, conte
     assert [asking.get(path).json() for path in paths] == before
 
 
-def test_files_run_out_for_a_while_and_the_new_bundle_is_taken_after(
-    versions: list[Path], tmp_path: Path
-) -> None:
-    """The real thing: no descriptor is left while the new bundle is opened."""
-    resource = pytest.importorskip("resource", reason="limits on open files exist on Unix alone")
-    flip(tmp_path, versions[0])
-    watcher = BundleWatcher(ServiceSettings(tmp_path), Metrics())
-    flip(tmp_path, versions[1])
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    held = os.open(os.devnull, os.O_RDONLY)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (held, hard))
-    try:
-        seen = watcher.check()
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        os.close(held)
-    assert not seen
-    assert watcher.check()
-    assert watcher.snapshot.bundle.version == PairTable.open(versions[1]).version
-
-
 def test_an_old_bundle_is_let_go_although_its_pages_were_looked_at(
     versions: list[Path], tmp_path: Path
 ) -> None:
@@ -227,13 +165,6 @@ def test_an_old_bundle_is_let_go_although_its_pages_were_looked_at(
         assert watcher.check()
     gc.collect()
     assert [bundle() for bundle in old] == [None] * 4
-
-
-def test_a_server_does_not_start_on_a_damaged_bundle(versions: list[Path], tmp_path: Path) -> None:
-    with pytest.raises(BundleError, match="damaged"):
-        BundleWatcher(ServiceSettings(damaged_copy(versions[0], tmp_path)), Metrics())
-    with pytest.raises(BundleError, match="there is no bundle"):
-        BundleWatcher(ServiceSettings(tmp_path / "nothing"), Metrics())
 
 
 def test_swaps_under_load_fail_no_request_and_mix_no_versions(versions, tmp_path, running) -> None:

@@ -13,7 +13,7 @@ from neatrec.cli.main import exit_code_of
 from neatrec.data import Baskets, Catalog
 from neatrec.errors import ParameterError
 from neatrec.models import Run, make_model, rank
-from neatrec.release.publish import publish
+from neatrec.release import publish
 from neatrec.serving import (
     GRADES,
     Answers,

@@ -131,28 +131,28 @@ def replacing(path: Path, *, parents: bool = False) -> Iterator[Path]:
     """
     if not path.name:
         raise must_be("out", "a file or folder with a name", str(path))
-    place = BundleFolder(path)
+    paths = BundleFolder(path)
     with system_errors("", path):
         if parents:
             path.parent.mkdir(parents=True, exist_ok=True)
         os.stat(os.path.join(path.parent, ""))
-        with _locked(place), replaced(place) as writing:
+        with _locked(paths), replaced(paths) as writing:
             yield writing
 
 
 @contextmanager
-def replaced(place: BundleFolder, what: str = "") -> Iterator[Path]:
+def replaced(paths: BundleFolder, what: str = "") -> Iterator[Path]:
     """The path of a new file or folder, which becomes the live one after the `with` block."""
-    with system_errors(what, place.live):
+    with system_errors(what, paths.live):
         try:
-            remove(place.writing)
-            yield place.writing
-            place.publish()
+            remove(paths.writing)
+            yield paths.writing
+            paths.publish()
         finally:
             try:
-                remove(place.writing)
+                remove(paths.writing)
             except OSError as error:  # the next writer removes it
-                log.warning("cannot remove %s: %s", printable(place.writing), printable(error))
+                log.warning("cannot remove %s: %s", printable(paths.writing), printable(error))
 
 
 @contextmanager
@@ -179,15 +179,15 @@ def bundle_lock(bundle: str | Path) -> Iterator[BundleFolder]:
     releases the lock when its process ends, so a dead process locks nobody out. A thread may take a
     lock that it holds again: `save_bundle` does so inside a training.
     """
-    place = BundleFolder.of(bundle)
-    place.check_replaceable()
-    if str(place.lock) in vars(_held):
-        yield place
+    paths = BundleFolder.of(bundle)
+    paths.check_replaceable()
+    if str(paths.lock) in vars(_held):
+        yield paths
         return
-    with _locked(place, "the bundle "):
-        with system_errors("the bundle ", place.live):
-            place.recover()
-        yield place
+    with _locked(paths, "the bundle "):
+        with system_errors("the bundle ", paths.live):
+            paths.recover()
+        yield paths
 
 
 _held = threading.local()
@@ -195,39 +195,39 @@ _held = threading.local()
 
 
 @contextmanager
-def _locked(place: BundleFolder, what: str = "") -> Iterator[None]:
-    mine, path = vars(_held), str(place.lock)
-    with system_errors(what, place.live):
-        mine[path] = handle = _lock_file(place)
+def _locked(paths: BundleFolder, what: str = "") -> Iterator[None]:
+    mine, path = vars(_held), str(paths.lock)
+    with system_errors(what, paths.live):
+        mine[path] = handle = _lock_file(paths)
     try:
         yield
     finally:
         del mine[path]
         # removed while locked: a process that opened it meanwhile notices that it is gone
-        place.lock.unlink(missing_ok=True)
+        paths.lock.unlink(missing_ok=True)
         os.close(handle)
 
 
-def _lock_file(place: BundleFolder) -> int:
+def _lock_file(paths: BundleFolder) -> int:
     while True:
-        place.lock.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        paths.lock.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             holder = _read_holder(handle)
             os.close(handle)
-            raise _busy(place, holder or "another run") from error
+            raise _busy(paths, holder or "another run") from error
         except OSError as error:
             os.close(handle)
             raise ResourceError(
-                f"cannot lock {printable(place.lock)}: {printable(error.strerror)}"
+                f"cannot lock {printable(paths.lock)}: {printable(error.strerror)}"
             ) from error
-        if _is_at(handle, place.lock):
+        if _is_at(handle, paths.lock):
             break
         os.close(handle)
     if left_by := _read_holder(handle):
-        log.info("took over the lock %s of %s, which has ended", printable(place.lock), left_by)
+        log.info("took over the lock %s of %s, which has ended", printable(paths.lock), left_by)
     info = {
         "pid": os.getpid(),
         "host": socket.gethostname(),
@@ -253,9 +253,9 @@ def _read_holder(handle: int) -> str | None:
         return None
 
 
-def _busy(place: BundleFolder, holder: str) -> BundleError:
+def _busy(paths: BundleFolder, holder: str) -> BundleError:
     return BundleError(
-        f"{printable(place.live)} is being written by {holder}",
-        file=str(place.lock),
+        f"{printable(paths.live)} is being written by {holder}",
+        file=str(paths.lock),
         hint="Wait for it, stop it, or write to another folder.",
     )

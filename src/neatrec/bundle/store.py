@@ -74,7 +74,7 @@ def save_bundle(
     >>> save_bundle(model, "bundle").content_hash  # doctest: +SKIP
     """
     seed = model.seed if seed is None else seed
-    with bundle_lock(path) as place, replaced(place, "the bundle ") as folder:
+    with bundle_lock(path) as paths, replaced(paths, "the bundle ") as folder:
         folder.mkdir()
         write_arrays(model, folder, keep_users)
         write_items(model, folder)
@@ -173,32 +173,32 @@ def read_bundle(
     path: str | Path, read: Callable[[Path, Manifest], Result], *, verify: bool = True
 ) -> Result:
     """The result of `read(folder, manifest)`, repeated where the bundle was replaced meanwhile."""
-    place = BundleFolder.of(path)
+    paths = BundleFolder.of(path)
     for _ in range(MAX_ATTEMPTS):
-        before, trouble = _identity(place), None
+        before, trouble = _identity(paths), None
         try:
-            folder = place.readable()
+            folder = paths.readable()
             manifest, _ = read_manifest_file(folder)
             if verify:
                 verify_files(folder, manifest)
             result = read(folder, manifest)
         except (NeatrecError, OSError) as error:
             trouble = error
-        if _identity(place) != before:
+        if _identity(paths) != before:
             continue
         if trouble is None:
             return result
         if isinstance(trouble, NeatrecError):
             raise trouble
-        raise damaged(place.live, printable(trouble)) from trouble
-    message = f"{printable(place.live)} is replaced faster than it can be read"
-    raise BundleError(message, file=str(place.live))
+        raise damaged(paths.live, printable(trouble)) from trouble
+    message = f"{printable(paths.live)} is replaced faster than it can be read"
+    raise BundleError(message, file=str(paths.live))
 
 
-def _identity(place: BundleFolder) -> tuple[Path, int, int] | None:
+def _identity(paths: BundleFolder) -> tuple[Path, int, int] | None:
     """The folder that is read: a replaced one differs, even with equal content."""
     try:
-        folder = place.readable()
+        folder = paths.readable()
         status = folder.stat()
         return folder, status.st_ino, status.st_ctime_ns
     except (BundleError, OSError):

@@ -30,18 +30,18 @@ class StoredVersion:
 
 def versions_of(store: Path) -> list[StoredVersion]:
     """All versions of a store, the oldest first; none of another folder."""
-    place = store / VERSIONS
-    folders = [entry for entry in place.iterdir() if entry.is_dir()] if place.is_dir() else []
+    path = store / VERSIONS
+    folders = [entry for entry in path.iterdir() if entry.is_dir()] if path.is_dir() else []
     named = [(re.match("([0-9]+)-", folder.name), folder) for folder in folders]
     return sorted(StoredVersion(int(name[1]), folder) for name, folder in named if name)
 
 
-def is_store(place: Path) -> bool:
+def is_store(path: Path) -> bool:
     """Whether the path is a store with a live version."""
-    return os.path.lexists(place / CURRENT) and not (place / NAME).exists()
+    return os.path.lexists(path / CURRENT) and not (path / NAME).exists()
 
 
-def bundle_in(place: str | Path) -> Path:
+def bundle_in(path: str | Path) -> Path:
     """The bundle at a path: the path itself, or the live version of a store."""
-    place = Path(place)
-    return place / CURRENT if is_store(place) else place
+    path = Path(path)
+    return path / CURRENT if is_store(path) else path

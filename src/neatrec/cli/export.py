@@ -48,7 +48,7 @@ def export(
 ) -> None:
     """Write the answers for every item into a file, a shop import or a database."""
     from neatrec.bundle.versions import bundle_in
-    from neatrec.release.export import ExportOptions, export_answers
+    from neatrec.release import ExportOptions, export_answers
     from neatrec.serving import PairTable
 
     options = ExportOptions(target, out, k, min_evidence, same_category, products, table)

@@ -29,8 +29,7 @@ def publish(
     to: int | None = typer.Option(None, metavar="N", help="Version that --rollback makes live."),
 ) -> None:
     """Make a bundle live in a store, unless it differs too much from the live one (exit code 3)."""
-    from neatrec.release import publish as release
-    from neatrec.release.limits import PublishLimits
+    from neatrec import release
 
     if show_diff and rollback:
         raise must_be("publish", "given one of --diff and --rollback", "both")
@@ -45,7 +44,7 @@ def publish(
     if rollback:
         answer = release.rollback(paths[0], to)
     else:
-        limits = None if gate is None else PublishLimits.read(gate)
+        limits = None if gate is None else release.PublishLimits.read(gate)
         answer = release.publish(paths[0], paths[1], limits)
     if output.printed_json(answer):
         return
@@ -62,7 +61,7 @@ def _changed_words(share: float) -> str:
 
 def _print_difference(output: OutputOptions, a: Path, b: Path) -> None:
     from neatrec.bundle.versions import bundle_in
-    from neatrec.release.diff import compare
+    from neatrec.release import compare
     from neatrec.serving import PairTable
 
     diff = compare(PairTable.open(bundle_in(a)), PairTable.open(bundle_in(b)), listed=20)

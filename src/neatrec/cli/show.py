@@ -43,7 +43,7 @@ def show(
 def _show_bundle(output: OutputOptions, path: Path) -> None:
     from neatrec.bundle import read_manifest
     from neatrec.bundle.versions import bundle_in, is_store
-    from neatrec.release.store import versions_in
+    from neatrec.release import versions_in
     from neatrec.serving import PairTable
 
     bundle = bundle_in(path)

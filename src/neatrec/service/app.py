@@ -26,7 +26,7 @@ from neatrec.service.problems import RequestError, invalid, refused
 from neatrec.service.settings import ServiceSettings
 from neatrec.service.watcher import BundleWatcher
 
-__all__ = ["make_app"]
+__all__ = ["api_document", "make_app"]
 
 ABOUT = (
     "What goes with what, with the evidence. Every answer names the version of the bundle that it "

@@ -16,7 +16,6 @@ from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
     Field,
     StringConstraints,
     ValidationError,
@@ -26,9 +25,8 @@ from neatrec.errors import must_be
 from neatrec.service.api import snapshot_of
 from neatrec.service.metrics import Metrics
 from neatrec.service.problems import RequestError, bad, invalid
-from neatrec.service.rules import EVERY, Rule
-from neatrec.service.rules_file import RulesFile
-from neatrec.service.schemas import Count, Id, NoQuery, RequestModel
+from neatrec.service.rules import EVERY, Rule, RulesFile
+from neatrec.service.schemas import Count, FormModel, Id, NoQuery
 from neatrec.service.sessions import (
     HOURS,
     EditorSession,
@@ -62,16 +60,15 @@ def _one_line(text: str) -> str:
 ONE_LINE = AfterValidator(_one_line)
 Back = Annotated[str, StringConstraints(max_length=8000, pattern=r"^/(?:[!-.0-\[\]-~][!-~]*)?$")]
 """An address of this service to go on with; neither //host nor /\\host."""
-EMPTY_IS_NONE = BeforeValidator(lambda value: value or None)
 
 
-class LoginQuery(RequestModel):
+class LoginQuery(FormModel):
     """The page to go back to after a log-in."""
 
     back: Back = "/"
 
 
-class LoginForm(RequestModel):
+class LoginForm(FormModel):
     """A name and a key."""
 
     who: Annotated[
@@ -82,7 +79,7 @@ class LoginForm(RequestModel):
     back: Back = "/"
 
 
-class SignedForm(RequestModel):
+class SignedForm(FormModel):
     """A form of somebody who is logged in."""
 
     version: str = ""
@@ -96,8 +93,8 @@ class RuleForm(SignedForm):
     query: Id
     item: Id
     action: Literal["block", "pin", "boost", "note"]
-    position: Annotated[Count | None, EMPTY_IS_NONE] = None
-    until: Annotated[date | None, EMPTY_IS_NONE] = None
+    position: Count | None = None
+    until: date | None = None
     note: Annotated[str, StringConstraints(max_length=MAX_NOTE), ONE_LINE] = ""
 
 
@@ -107,7 +104,7 @@ class UndoForm(SignedForm):
     number: Annotated[int, Field(ge=0, le=10**9)]
 
 
-Form = TypeVar("Form", bound=RequestModel)
+Form = TypeVar("Form", bound=FormModel)
 Signed = TypeVar("Signed", bound=SignedForm)
 
 

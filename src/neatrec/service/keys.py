@@ -74,6 +74,11 @@ def read_keys(file: Path | None, argument: str = "api-key-file") -> Keys:
     return keys
 
 
+def read_editor_keys(file: Path | None) -> Keys:
+    """The keys of those who edit rules; none without a file."""
+    return Keys() if file is None else read_keys(file, "editor-key-file")
+
+
 def _checked(texts: list[str], argument: str) -> Keys:
     keys = [text.strip().encode() for text in texts if text.strip()]
     if len(keys) > MAX_KEYS:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from neatrec._version import __version__
 from neatrec.service import schemas, views
@@ -29,34 +29,24 @@ RULES = 500
 """Rules on a page."""
 
 
-class PageForm(schemas.RequestModel):
-    """Fields of a page: a browser sends an empty text for each empty field."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def without_blanks(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        """The fields that have a text."""
-        return {name: text for name, text in fields.items() if text not in ("", [""])}
-
-
-class SearchForm(PageForm):
+class SearchForm(schemas.FormModel):
     """A search, or nothing."""
 
     q: schemas.Words | None = None
 
 
-class ItemForm(PageForm, schemas.ItemFilters):
+class ItemForm(schemas.FormModel, schemas.ItemFilters):
     """An item and its filters."""
 
     id: schemas.Id
     k: schemas.Count = SHOWN
 
 
-class PairForm(PageForm, schemas.PairQuery):
+class PairForm(schemas.FormModel, schemas.PairQuery):
     """Two items."""
 
 
-class PairsForm(PageForm, schemas.PairsQuery):
+class PairsForm(schemas.FormModel, schemas.PairsQuery):
     """A page of pairs."""
 
 

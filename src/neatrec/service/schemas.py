@@ -11,6 +11,7 @@ from pydantic import (
     Field,
     StringConstraints,
     create_model,
+    model_validator,
 )
 from pydantic.json_schema import SkipJsonSchema
 
@@ -74,13 +75,9 @@ def _example(**example: Any) -> ConfigDict:
     return ConfigDict(json_schema_extra={"example": example})
 
 
-def _without_default(schema: dict[str, Any]) -> None:
-    schema.pop("default", None)
-
-
 def optional(description: str) -> Any:
     """A parameter that may be left out."""
-    return Field(default=None, description=description, json_schema_extra=_without_default)
+    return Field(default=None, description=description)
 
 
 # ---- requests
@@ -90,6 +87,16 @@ class RequestModel(BaseModel):
     """A request; a name that the model does not have is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class FormModel(RequestModel):
+    """Fields of a page: a browser sends a blank text for each that is left empty."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def without_blanks(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        """The fields that have a text."""
+        return {name: text for name, text in fields.items() if text not in ("", [""])}
 
 
 class RequestFilters(RequestModel):

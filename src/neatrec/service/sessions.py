@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from neatrec.service.keys import Keys
-from neatrec.service.rules_file import RulesFile
+from neatrec.service.rules import RulesFile
 
 HOURS = 12
 """How long a log-in holds."""

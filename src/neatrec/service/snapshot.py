@@ -105,18 +105,6 @@ class ServingSnapshot:
     """Why the bundle that should be live is not: an older one answers."""
 
 
-def make_snapshot(
-    bundle: LoadedBundle,
-    rules: Rules,
-    available: frozenset[str] | None,
-    day: date,
-    refusal: str | None = None,
-) -> ServingSnapshot:
-    """The snapshot of `day`: rules and list looked up in the bundle."""
-    compiled = compile_rules(bundle, rules, available, day)
-    return ServingSnapshot(bundle, compiled, rules, day, refusal)
-
-
 def compile_rules(
     bundle: LoadedBundle, rules: Rules, available: frozenset[str] | None, day: date
 ) -> ShopRules:

@@ -9,18 +9,17 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from neatrec.bundle.manifest import NAME
 from neatrec.bundle.versions import CURRENT, StoredVersion, bundle_in, versions_of
 from neatrec.errors import NeatrecError
-from neatrec.service.keys import Keys, read_keys
+from neatrec.service.keys import Keys, read_editor_keys, read_keys
 from neatrec.service.metrics import Metrics
-from neatrec.service.rules import Rules, read_available, read_rules
+from neatrec.service.rules import read_available, read_rules
 from neatrec.service.settings import ServiceSettings
-from neatrec.service.snapshot import LoadedBundle, ServingSnapshot, make_snapshot
+from neatrec.service.snapshot import LoadedBundle, ServingSnapshot, compile_rules
 from neatrec.serving import PairTable
 from neatrec.text import printable
 
@@ -78,18 +77,17 @@ class Watched(Generic[Value]):
             if fall_back is None:
                 raise
             self.value, self.refusal = fall_back(path, error), printable(error, 500)
+            self.stamp, self.bad, self.again = (), self.stamp, time.monotonic() + RETRY
             refused()
-
-    def changed(self) -> bool:
-        """Whether the path holds an unread version, or one refused a while ago."""
-        stamp = stamp_of(self.path)
-        return stamp != self.stamp and (stamp != self.bad or time.monotonic() >= self.again)
 
     def reload(self) -> bool:
         """Read again if the path changed; whether there is a new value."""
-        if not self.changed():
-            return False
         stamp = stamp_of(self.path)
+        if stamp == self.stamp:
+            self.refusal = None
+            return False
+        if stamp == self.bad and time.monotonic() < self.again:
+            return False
         try:
             self.value = self.read(self.path)
         except Exception as error:
@@ -112,18 +110,10 @@ class BundleWatcher:
         self.bundle = Watched(
             settings.bundle, _open, metrics.refused.inc, "bundle", fall_back=_open_older
         )
-        self.rules = self._file(settings.rules, read_rules, "rules", without=Rules())
-        self.available: Watched[frozenset[str] | None] = self._file(
-            settings.available, read_available, "available", without=None
-        )
-        # without a file those of the environment
-        self.key_file = Watched(
-            settings.key_file, read_keys, metrics.bad_files.labels("keys").inc, "keys"
-        )
-        read_editor_keys = partial(read_keys, argument="editor-key-file")
-        self.editor_key_file = self._file(
-            settings.editor_key_file, read_editor_keys, "editor keys", without=Keys()
-        )
+        self.rules = self._file(settings.rules, read_rules, "rules")
+        self.available = self._file(settings.available, read_available, "available")
+        self.key_file = self._file(settings.key_file, read_keys, "keys")
+        self.editor_key_file = self._file(settings.editor_key_file, read_editor_keys, "editor keys")
         self._lock = threading.Lock()
         """Held while rules or list are read again and the snapshot is replaced."""
         self.snapshot = self._snapshot(_today())
@@ -132,10 +122,9 @@ class BundleWatcher:
         self._count_live()
 
     def _file(
-        self, path: Path | None, read: Callable[[Path], Value], what: str, *, without: Value
+        self, path: Path | None, read: Callable[[Path | None], Value], what: str
     ) -> Watched[Value]:
-        refused = self.metrics.bad_files.labels(what).inc
-        return Watched(path, lambda path: without if path is None else read(path), refused, what)
+        return Watched(path, read, self.metrics.bad_files.labels(what).inc, what)
 
     @property
     def keys(self) -> Keys:
@@ -153,7 +142,8 @@ class BundleWatcher:
             # catalogues change every night and rules need not, but a wrong id must not go unseen
             words = "rules: %d of %d name an id that the bundle does not hold"
             log.warning(words, unknown, len(rules.today(day)))
-        return make_snapshot(bundle, rules, self.available.value, day, self._refusal())
+        compiled = compile_rules(bundle, rules, self.available.value, day)
+        return ServingSnapshot(bundle, compiled, rules, day, self._refusal())
 
     def _refusal(self) -> str | None:
         """Why the bundle that should be live is not."""
@@ -185,7 +175,8 @@ class BundleWatcher:
 
         A request looks each time, so that an edit holds at once in every worker.
         """
-        return self.settings.editor_key_file is not None and self.rules.changed()
+        seen = (self.rules.stamp, self.rules.bad)
+        return self.settings.editor_key_file is not None and stamp_of(self.rules.path) not in seen
 
     def take_rules(self) -> None:
         """Read the rules again, if they changed, and answer by them from now on."""
