@@ -128,11 +128,3 @@ def test_a_folder_without_manifest_is_no_bundle(tmp_path: Path) -> None:
         load_bundle(tmp_path)
     with pytest.raises(ParameterError, match="`bundle` must be a folder of its own"):
         load_bundle("/")
-
-
-def test_an_unfitted_model_leaves_the_old_bundle(tmp_path: Path) -> None:
-    save(quick("pop"), tmp_path / "bundle")
-    with pytest.raises(ParameterError, match="is not fitted"):
-        save(make_model("lift"), tmp_path / "bundle")
-    assert load_bundle(tmp_path / "bundle").name == "pop"
-    assert [file.name for file in tmp_path.iterdir()] == ["bundle"]

@@ -5,15 +5,13 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from helpers.postgres import PASSWORD, USER, PostgresServer
+from helpers.postgres import PASSWORD, PostgresServer
 from helpers.redis_server import RedisServer
 from helpers.toyshop import toy_baskets
 from neatrec.errors import ParameterError, SourceError
@@ -99,16 +97,6 @@ def test_postgres_holds_the_answers_once(
     assert postgres_rows(postgres) == wanted(indexes[0], tmp_path)
 
 
-def test_postgres_takes_the_schema_and_table_that_are_named(
-    indexes, postgres: PostgresServer, tmp_path: Path
-) -> None:
-    postgres.execute("CREATE SCHEMA IF NOT EXISTS shop")
-    export_answers(indexes[0], ExportOptions(out=postgres.address(), table="shop.goes_with", k=1))
-    assert {row[2] for row in postgres_rows(postgres, "shop.goes_with")} == {1}
-    with pytest.raises(ParameterError, match=r"postgresql://.* schema \"nowhere\" does not exist"):
-        export_answers(indexes[0], ExportOptions(out=postgres.address(), table="nowhere.t"))
-
-
 def test_postgres_needs_no_right_to_create_a_table_that_is_there(
     indexes, postgres: PostgresServer, tmp_path
 ) -> None:
@@ -181,15 +169,6 @@ def test_a_reader_of_redis_never_sees_a_mix(
     )
 
 
-def test_an_export_without_answers_empties_the_key(
-    indexes, redis_server: RedisServer, tmp_path: Path
-) -> None:
-    where = ExportOptions(out=redis_server.address, table="emptied")
-    export_answers(indexes[0], where)
-    assert export_answers(shop_of(5, tmp_path), replace(where, min_evidence="certain")).answers == 0
-    assert not redis_server.client().exists("emptied")
-
-
 def test_a_wrong_password_is_told_in_one_sentence(
     indexes, redis_server, postgres, monkeypatch
 ) -> None:
@@ -208,26 +187,6 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(indexes, address: 
     with pytest.raises(SourceError, match="address must not contain a password") as caught:
         export_answers(indexes[0], ExportOptions(out=address))
     assert "secret" not in str(caught.value)
-
-
-def test_the_parameters_of_an_address_reach_postgres_unchanged(
-    indexes, postgres: PostgresServer, monkeypatch
-) -> None:
-    monkeypatch.delenv("PGPASSWORD")
-    by_socket = f"postgresql:///postgres?host={postgres.folder}&port={postgres.port}&user={USER}"
-    done = export_answers(indexes[0], ExportOptions(out=f"{by_socket}&options=-c%20work_mem%3D8MB"))
-    assert done.out == "postgresql:///postgres"
-
-
-def test_text_is_whole_in_a_postgres_of_another_encoding(postgres: PostgresServer) -> None:
-    from adbc_driver_postgresql import dbapi
-
-    postgres.execute("CREATE DATABASE latin_out ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'")
-    rows = pa.table({"query": ["café"], "rank": pa.array([1], pa.int32())})
-    export_databases.write_postgres(iter([rows]), postgres.address("latin_out"), "answers")
-    with dbapi.connect(postgres.address("latin_out")) as connection, connection.cursor() as cursor:
-        cursor.execute("SELECT length(query) FROM answers")
-        assert cursor.fetchone() == (4,)
 
 
 @pytest.fixture

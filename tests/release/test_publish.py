@@ -90,15 +90,6 @@ def test_rollback_skips_versions_that_were_rolled_back(nights: list[Path], tmp_p
         rollback(tmp_path / "nowhere")
 
 
-def test_rollback_refuses_a_damaged_version(nights: list[Path], tmp_path: Path) -> None:
-    store = published(tmp_path / "store", nights[:2])
-    file = BundleStore(store).versions()[0].folder / "table" / "answers.arrow"
-    file.write_bytes(file.read_bytes()[:-1])
-    with pytest.raises(BundleError, match=r"is damaged: it has"):
-        rollback(store)
-    assert version_of(store / "current") == version_of(nights[1])
-
-
 def test_violated_limits_are_all_reported_and_the_live_version_stays(
     nights: list[Path], tmp_path: Path
 ) -> None:

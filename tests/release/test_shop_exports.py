@@ -228,12 +228,5 @@ def test_a_json_line_has_the_shape_of_the_service(index: PairTable, tmp_path: Pa
     ]
     assert {line["query"]["id"] for line in lines} == set(index.catalog.ids.to_pylist())
     for line in lines:
-        item = line["query"]["id"]
-        assert line["bundle"] == index.version
-        assert line["query"]["name"] == f"Name of {item}"
-        assert [answer["id"] for answer in line["complements"]] == answers(index, item)
-        wanted = recommend(index, item, 10, min_evidence="guess").rows()
-        for answer, other in zip(line["complements"], wanted, strict=False):
-            assert (answer["grade"], answer["strength"]) == (other["grade"], other["strength"])
-            assert answer["evidence"]["count"] == other["evidence"]["count"]
-            assert answer["evidence"]["lift"] == pytest.approx(other["evidence"]["lift"], rel=1e-5)
+        wanted = recommend(index, line["query"]["id"], 10, min_evidence="guess").rows()
+        assert (line["bundle"], line["complements"]) == (index.version, wanted)

@@ -241,18 +241,3 @@ def test_python_prompt_api_page_and_export_give_the_same_answers(
                 assert len(page) == len(sentences) or len(sentences) == 10
                 beyond += path == short_bundle and len(found) > 3
     assert beyond == len(AWKWARD)
-
-
-def test_unknown_items_are_counted_wherever_they_are_asked_for(bundle: Path) -> None:
-    asking = TestClient(make_app(ServiceSettings(bundle)))
-    for path, wanted in (("complements?item=x", 1), ("pair?a=100&b=x", 2), ("pair?a=x&b=y", 4)):
-        assert asking.get(f"/v1/{path}").status_code == 404
-        assert counted(asking) == wanted
-    asking.post("/v1/cart/complements", json={"items": ["100", "spagheti", "salza"]})
-    assert counted(asking) == 6
-
-
-def counted(client: TestClient) -> float:
-    """Unknown items, of all bundles."""
-    found = re.findall(r"neatrec_unknown_items_total\{.* (\S+)", client.get("/metrics").text)
-    return sum(map(float, found))

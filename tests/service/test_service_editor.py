@@ -26,7 +26,6 @@ from starlette.testclient import TestClient
 
 from helpers.browser import chromium
 from helpers.service_bundle import id_of
-from neatrec.errors import ParameterError
 from neatrec.service import editor as editor_module
 from neatrec.service import rules
 from neatrec.service import watcher as watcher_module
@@ -346,16 +345,6 @@ def test_an_edit_by_hand_since_the_page_was_shown_is_noticed_and_kept(desk: Desk
     assert [line["note"] for line in desk.lines()] == ["by hand", "late"]
 
 
-def test_a_file_that_is_wrong_is_not_touched(desk: Desk) -> None:
-    editor = desk.editor()
-    given, wrong = hidden_fields(editor), HEADER + "100,200,hide,,,\n"
-    desk.rules.write_text(wrong)
-    answer = edit(editor, **given)
-    assert answer.status_code == 409
-    assert "line 2: `action` must be" in answer.json()["error"]["message"]
-    assert desk.rules.read_text() == wrong
-
-
 def rule(number: int) -> Rule:
     return Rule("100", f"item {number}", "block", note=f"note {number}")
 
@@ -429,34 +418,6 @@ def test_nothing_of_it_is_there_by_default(client: TestClient) -> None:
         assert client.get(path).status_code == 404
     assert client.post("/rules", data={"x": "y"}).status_code == 404
     assert "Log in" not in client.get("/item?id=100").text
-
-
-def test_settings_that_contradict_each_other_are_refused(
-    bundle: Path, desk: Desk, monkeypatch
-) -> None:
-    with pytest.raises(ParameterError, match=r"must be left out without --rules"):
-        ServiceSettings(bundle, editor_key_file=desk.keys)
-    monkeypatch.setenv("NEATREC_API_KEY", KEY)
-    with pytest.raises(ParameterError, match="other keys than"):
-        desk.worker()
-    monkeypatch.delenv("NEATREC_API_KEY")
-    monkeypatch.setattr(editor_module.os, "access", lambda *_: False)
-    with pytest.raises(ParameterError, match="must be in a folder that can be written"):
-        desk.worker()
-
-
-def test_every_write_is_logged(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    editor = desk.editor()
-    edit(editor, "pin", position="3", note="Christmas", until="2999-12-24")
-    editor.post("/rules/undo", data={**hidden_fields(editor), "number": "0"})
-    messages = [text for text in caplog.messages if text.startswith("rule ")]
-    assert [text.split(": ")[0] for text in messages] == [
-        "rule written by Ann",
-        "rule undone by Ann",
-    ]
-    for part in (CHIPS, SALSA, '"pin"', "3", "Christmas", "2999-12-24"):
-        assert all(part in text for text in messages)
 
 
 def test_an_editor_hides_an_answer_and_takes_it_back_in_a_browser(

@@ -64,11 +64,6 @@ def test_everything_but_probes_needs_a_key(
     assert answer.json()["error"]["kind"] == "NoKey"
 
 
-def test_probes_need_none(locked: TestClient) -> None:
-    assert locked.get("/healthz").json() == {"status": "ok"}
-    assert locked.get("/readyz").status_code == 200
-
-
 def test_keys_of_a_file_change_while_serving(bundle: Path, tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text(f"{OLD}\n")

@@ -117,15 +117,6 @@ def test_a_name_that_looks_like_script_is_shown_as_text(pages: TestClient, name:
         assert sum(tag == "script" for tag, _ in page.tags) <= 2
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/item?id=100", "/pair?a=101&b=201", "/cart?item=100&item=101", "/quality"]
-)
-def test_no_line_ends_between_a_number_and_its_per_cent_sign(pages: TestClient, path: str) -> None:
-    text = " ".join(Tags(pages.get(path, headers=HTML).text).text)
-    assert not re.findall(r"\d\s*[ \n]%", text)
-    assert ("\N{NO-BREAK SPACE}%" in text) == (path in ("/", "/pair?a=101&b=201", "/quality"))
-
-
 def test_the_first_page_shows_pairs_categories_and_what_has_no_answer(pages: TestClient) -> None:
     page = pages.get("/").text
     assert page.count("<li>\n<span><a") == min(20, pages.get("/v1/pairs").json()["total"])

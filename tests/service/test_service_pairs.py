@@ -142,14 +142,6 @@ def test_one_item_tells_how_many_pairs_it_has(
     assert client.get("/v1/items/a/b/c").json()["name"] == "Awkward 0"
 
 
-def test_a_name_that_one_item_has_stands_for_its_id(client: TestClient) -> None:
-    by_id = client.get(f"/v1/complements?item={id_of('Tortilla Chips')}").json()
-    assert client.get("/v1/complements", params={"item": "tortilla  chips"}).json() == by_id
-    cart = client.post("/v1/cart/complements", json={"items": ["Salsa"]}).json()["cart"]
-    assert cart[0]["name"] == "Salsa"
-    assert client.get("/item", params={"id": "Salsa"}).status_code == 200
-
-
 def test_the_page_of_pairs_filters_and_turns_pages(client: TestClient) -> None:
     page = client.get("/pairs?q=chips&category=&with_category=&sort=&page=")
     assert page.status_code == 200

@@ -68,13 +68,6 @@ def test_a_block_in_a_cart_is_counted_and_its_place_filled(bundle: Path, tmp_pat
     assert 'neatrec_rule_hits_total{action="block"' in shop.client.get("/metrics").text
 
 
-def test_a_pin_beyond_k_or_out_of_the_category_is_not_shown(bundle: Path, tmp_path: Path) -> None:
-    shop = Shop(bundle, tmp_path, rules=HEADER + f"{CHIPS},{TEA},pin,5,,\n")
-    assert TEA not in [line["id"] for line in shop.ask(CHIPS, k=4)]
-    assert TEA not in [line["id"] for line in shop.ask(CHIPS, k=5, category="sauces")]
-    assert shop.ask(CHIPS, k=5)[-1]["id"] == TEA
-
-
 def test_a_rule_ends_after_its_last_day(
     bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,13 +135,6 @@ def test_rules_that_name_unknown_ids_are_said(
     assert "does not hold" not in caplog.text
     shop.change(rules=HEADER + f"gone,{SALSA},block,,,\n{CHIPS},gone,pin,1,,\n")
     assert shop.ask(CHIPS, k=1)[0]["id"] == SALSA  # items that the catalogue lost are no fault
-
-
-def test_a_pin_does_not_act_in_a_cart(bundle: Path, tmp_path: Path) -> None:
-    shop = Shop(bundle, tmp_path, rules=HEADER + f"{CHIPS},{TEA},pin,1,,\n")
-    assert shop.ask(CHIPS)[0]["id"] == TEA
-    cart = shop.client.post("/v1/cart/complements", json={"items": [CHIPS]}).json()["complements"]
-    assert cart[0]["id"] == SALSA
 
 
 def test_an_empty_list_of_what_is_available_is_refused(bundle: Path, tmp_path: Path) -> None:

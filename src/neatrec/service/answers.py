@@ -16,46 +16,46 @@ from neatrec.serving.pair_list import PairSelection
 from neatrec.text import printable
 
 
-def filters_of(bundle: LoadedBundle, asked: RequestFilters) -> Filters:
+def filters_of(bundle: LoadedBundle, request: RequestFilters) -> Filters:
     """The filters of a request in codes of the bundle."""
-    among = [bundle.in_category(category) for category in asked.category]
-    excluded = (bundle.code(item) for item in asked.exclude)
-    explained = isinstance(asked, ItemFilters) and asked.include is not None
+    among = [bundle.in_category(category) for category in request.category]
+    excluded = (bundle.code(item) for item in request.exclude)
+    explained = isinstance(request, ItemFilters) and request.include is not None
     return Filters(
-        k=asked.k,
-        min_evidence=asked.min_evidence,
+        k=request.k,
+        min_evidence=request.min_evidence,
         among=np.logical_or.reduce(among) if among else None,
         exclude=tuple(code for code in excluded if code is not None),
-        same_category=asked.same_category,
-        diversify=asked.diversify,
+        same_category=request.same_category,
+        diversify=request.diversify,
         include_explained=explained,
-        month=asked.month if isinstance(asked, ItemFilters) else None,
+        month=request.month if isinstance(request, ItemFilters) else None,
     )
 
 
-def goes_with(snapshot: ServingSnapshot, code: int, asked: RequestFilters) -> Answers:
+def goes_with(snapshot: ServingSnapshot, code: int, request: RequestFilters) -> Answers:
     """The answers to an item."""
     bundle = snapshot.bundle
-    return answers_to(bundle.index, [code], filters_of(bundle, asked), snapshot.rules)
+    return answers_to(bundle.index, [code], filters_of(bundle, request), snapshot.rules)
 
 
-def for_new_item(snapshot: ServingSnapshot, category: str, asked: RequestFilters) -> Answers:
+def for_new_item(snapshot: ServingSnapshot, category: str, request: RequestFilters) -> Answers:
     """The answers to an item that the bundle does not hold, from a category."""
     bundle = snapshot.bundle
-    members, filters = bundle.in_category(category), filters_of(bundle, asked)
-    found = answers_from_category(bundle.index, members, filters, snapshot.rules)
+    members, filters = bundle.in_category(category), filters_of(bundle, request)
+    answers = answers_from_category(bundle.index, members, filters, snapshot.rules)
     note = f"A new item: answered from its category, {printable(category)}."
-    return replace(found, notes=(note,))
+    return replace(answers, notes=(note,))
 
 
 def completes(snapshot: ServingSnapshot, query: CartQuery) -> tuple[Answers, list[str]]:
     """The answers to a cart, where pins and boosts do not act, and a note for each unknown id."""
     bundle = snapshot.bundle
-    held = {item: bundle.code(item) for item in query.items}
-    cart = list(dict.fromkeys(code for code in held.values() if code is not None))
+    codes = {item: bundle.code(item) for item in query.items}
+    cart = list(dict.fromkeys(code for code in codes.values() if code is not None))
     if not cart:
         bundle.known(query.items[0])
-    unknown = [item for item, code in held.items() if code is None]
+    unknown = [item for item, code in codes.items() if code is None]
     notes = [
         f"{printable(item, 60)} is not in the bundle and was left out." for item in unknown[:5]
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Path, Query, Request, Security
@@ -49,21 +48,21 @@ class Api:
     ) -> Response:
         bundle = snapshot.bundle
         if code is None and query.category_of is not None:
-            answered = for_new_item(snapshot, query.category_of, query)
-            asked = {"id": query.item, "name": query.item, "category": [query.category_of]}
+            answers = for_new_item(snapshot, query.category_of, query)
+            item = {"id": query.item, "name": query.item, "category": [query.category_of]}
         else:
-            code = self._known(bundle, query.item)
-            answered, asked = goes_with(snapshot, code, query), bundle.brief(code)
+            code = bundle.known(query.item)
+            answers, item = goes_with(snapshot, code, query), bundle.brief(code)
         answer = {
             **head(bundle),
-            "query": asked,
-            "complements": answered.rows(),
-            "notes": answered.notes,
+            "query": item,
+            "complements": answers.rows(),
+            "notes": answers.notes,
             "footer": FOOTER,
         }
-        if answered.explained is not None:
-            answer["explained"] = answered.explained_rows()
-        self.metrics.count(bundle.short, answered)
+        if answers.explained is not None:
+            answer["explained"] = answers.explained_rows()
+        self.metrics.count(bundle.short, answers)
         return json_response(answer)
 
     def cart(
@@ -75,16 +74,16 @@ class Api:
         """The complements of a cart, the best first, each with the items that it goes with."""
         snapshot = snapshot_of(request)
         bundle = snapshot.bundle
-        self._count_unknown(bundle, cart.items)
-        answered, notes = completes(snapshot, cart)
+        answers, notes = completes(snapshot, cart)
+        self.metrics.unknown.labels(bundle.short).inc(len(notes))
         answer = {
             **head(bundle),
-            "cart": [bundle.brief(code) for code in answered.cart],
-            "complements": answered.rows(),
-            "notes": [*notes, *answered.notes],
+            "cart": [bundle.brief(code) for code in answers.cart],
+            "complements": answers.rows(),
+            "notes": [*notes, *answers.notes],
             "footer": FOOTER,
         }
-        self.metrics.count(bundle.short, answered)
+        self.metrics.count(bundle.short, answers)
         return json_response(answer)
 
     def pairs(self, request: Request, query: Annotated[schemas.PairsQuery, Query()]) -> Response:
@@ -109,7 +108,6 @@ class Api:
     def pair(self, request: Request, query: Annotated[schemas.PairQuery, Query()]) -> Response:
         """The evidence of the training baskets for two items."""
         bundle = snapshot_of(request).bundle
-        self._count_unknown(bundle, [query.a, query.b])
         a, b = bundle.known(query.a), bundle.known(query.b)
         pair = pair_out(bundle, a, b, bundle.index.evidence(a, b))
         return json_response({**head(bundle), **pair, "footer": FOOTER})
@@ -131,7 +129,7 @@ class Api:
     ) -> Response:
         """One item, and how many pairs with evidence it has."""
         bundle = snapshot_of(request).bundle
-        code = self._known(bundle, item)
+        code = bundle.known(item)
         certain, likely = (len(bundle.index.items_of(code, level)) for level in (CERTAIN, LIKELY))
         facts = {
             "variants": bundle.variants_of(code),
@@ -145,7 +143,7 @@ class Api:
         """Which model answers, from which bundle, and for how much of the shop it has evidence."""
         bundle = snapshot_of(request).bundle
         manifest = bundle.index.manifest
-        found = {
+        facts = {
             "bundle": bundle.version,
             "model": bundle.name,
             "kind": manifest.kind,
@@ -157,7 +155,7 @@ class Api:
             "coverage": bundle.index.coverage(),
             "version": __version__,
         }
-        return json_response(found)
+        return json_response(facts)
 
     async def healthz(self, request: Request) -> Response:
         """The process answers."""
@@ -172,15 +170,6 @@ class Api:
     def prometheus(self, request: Request) -> Response:
         """Counters for Prometheus, by bundle version."""
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4")
-
-    def _known(self, bundle: LoadedBundle, item: str) -> int:
-        self._count_unknown(bundle, [item])
-        return bundle.known(item)
-
-    def _count_unknown(self, bundle: LoadedBundle, items: Sequence[str]) -> None:
-        """Each item of a request that the bundle does not hold."""
-        if unknown := sum(bundle.code(item) is None for item in set(items)):
-            self.metrics.unknown.labels(bundle.short).inc(unknown)
 
 
 KEY_SCHEMES = (
@@ -226,7 +215,7 @@ def add_api(app: FastAPI, metrics: Metrics, *, needs_key: bool) -> None:
 
 
 def snapshot_of(request: Request) -> ServingSnapshot:
-    """The snapshot that this request is answered from."""
+    """The snapshot that this request is answers from."""
     snapshot: ServingSnapshot = request.scope["neatrec"]
     return snapshot
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from importlib.resources import files
 from typing import Any
 
@@ -17,12 +15,12 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from neatrec._version import __version__
-from neatrec.service.api import add_api
+from neatrec.service.api import add_api, snapshot_of
 from neatrec.service.editor import Editor, add_editor
 from neatrec.service.metrics import Metrics
 from neatrec.service.middleware import PROBES, RequestMiddleware
 from neatrec.service.pages import add_page
-from neatrec.service.problems import RequestError, invalid, refused
+from neatrec.service.problems import UNKNOWN, RequestError, invalid, refused
 from neatrec.service.settings import ServiceSettings
 from neatrec.service.watcher import BundleWatcher
 
@@ -38,17 +36,11 @@ def make_app(settings: ServiceSettings, watcher: BundleWatcher | None = None) ->
     """The service as an ASGI application; a bundle that does not verify is refused here."""
     live = watcher or BundleWatcher(settings, Metrics())
 
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        live.start()
-        yield
-        live.stop()
-
     app = FastAPI(
         title="neatrec",
         version=__version__,
         description=ABOUT,
-        lifespan=lifespan,
+        lifespan=live.running,
         docs_url=None,
         redoc_url=None,
         strict_content_type=False,  # a cart without a content type is JSON
@@ -56,6 +48,7 @@ def make_app(settings: ServiceSettings, watcher: BundleWatcher | None = None) ->
     for kind in (RequestError, RequestValidationError, HTTPException, ClientDisconnect, Exception):
         app.add_exception_handler(kind, _on_error)
     add_api(app, live.metrics, needs_key=bool(live.keys))
+    app.state.metrics = live.metrics
     pages = add_page(app, settings)
     if settings.editor_key_file is not None and settings.rules is not None:
         editor = Editor(settings.rules, live, pages, live.metrics)
@@ -87,6 +80,8 @@ def api_document() -> dict[str, Any]:
 
 async def _on_error(request: Request, error: Exception) -> Response:
     problem = _problem_of(error)
+    if problem.kind == UNKNOWN:
+        request.app.state.metrics.unknown.labels(snapshot_of(request).bundle.short).inc()
     if _wants_page(request):
         page: Response = request.app.state.pages.problem(request, problem)
         return page

@@ -7,6 +7,7 @@ import time
 from collections import Counter as Tally
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -24,25 +25,23 @@ class Metrics:
         self.registry = CollectorRegistry()
         made: Any = {"registry": self.registry, "namespace": "neatrec"}
 
-        def counter(name: str, about: str, *labels: str) -> Counter:
-            return Counter(name, about, labels, **made)
-
-        self.requests = counter("requests", "Requests answered", "route", "status", "bundle")
+        counter: Any = partial(Counter, **made)
+        self.requests = counter("requests", "Requests answered", ["route", "status", "bundle"])
         self.latency = Histogram(
             "request_seconds", "Time to answer", ["route", "bundle"], buckets=BUCKETS, **made
         )
         self.unknown = counter(
-            "unknown_items", "Requests for items the bundle does not hold", "bundle"
+            "unknown_items", "Requests for items the bundle does not hold", ["bundle"]
         )
-        self.empty = counter("empty_answers", "Answers without any item", "bundle")
-        self.short = counter("short_answers", "Answers with fewer items than asked for", "bundle")
-        self.answers = counter("answers", "Items recommended, by grade", "grade", "bundle")
-        self.rule_hits = counter("rule_hits", "Rules that changed an answer", "action", "bundle")
-        self.rule_edits = counter("rule_edits", "Rules that editors wrote or undid", "action")
+        self.empty = counter("empty_answers", "Answers without any item", ["bundle"])
+        self.short = counter("short_answers", "Answers with fewer items than asked for", ["bundle"])
+        self.answers = counter("answers", "Items recommended, by grade", ["grade", "bundle"])
+        self.rule_hits = counter("rule_hits", "Rules that changed an answer", ["action", "bundle"])
+        self.rule_edits = counter("rule_edits", "Rules that editors wrote or undid", ["action"])
         self.shed = counter("shed_requests", "Requests refused because too many were in flight")
         self.refused = counter("refused_bundles", "Bundles not taken because they are bad")
         self.swaps = counter("bundle_swaps", "Bundles taken while serving")
-        self.bad_files = counter("bad_files", "Rules, lists or keys refused as bad", "file")
+        self.bad_files = counter("bad_files", "Rules, lists or keys refused as bad", ["file"])
         about = "1 while the bundle that should be live is refused and an older one answers"
         self.refusing = Gauge("refusing_bundle", about, **made, multiprocess_mode="livemax")
         modes: Any = {**made, "multiprocess_mode": "mostrecent"}
@@ -64,15 +63,15 @@ class Metrics:
         self.requests.labels(route, str(status), version).inc()
         self.latency.labels(route, version).observe(seconds)
 
-    def count(self, version: str, answered: Any) -> None:
-        """Count an answer of `neatrec.service.answers`."""
-        for grade, count in Tally(line.grade for line in answered.lines).items():
+    def count(self, version: str, answers: Any) -> None:
+        """Count the answers to one request."""
+        for grade, count in Tally(line.grade for line in answers.lines).items():
             self.answers.labels(grade, version).inc(count)
-        if not answered.lines:
+        if not answers.lines:
             self.empty.labels(version).inc()
-        if len(answered.lines) < answered.k:
+        if len(answers.lines) < answers.k:
             self.short.labels(version).inc()
-        for action in answered.rule_hits:
+        for action in answers.rule_hits:
             self.rule_hits.labels(action, version).inc()
 
     def text(self) -> bytes:

@@ -125,7 +125,7 @@ class RequestMiddleware:
         if scope["method"] == "HEAD":
             scope = {**scope, "method": "GET"}  # the server's own scope stays: it sends no body
         try:
-            body = limited(receive) if scope["method"] == "POST" else receive
+            body = LimitedBody(receive) if scope["method"] == "POST" else receive
             await app(scope, body, answer.send)
         except RequestError as problem:
             await problem.response()(scope, receive, answer.send)
@@ -158,20 +158,21 @@ class ResponseSender:
         await self._send(message)
 
 
-def limited(receive: Receive) -> Receive:
-    """`receive` for a body that must be neither too large nor too slow, whatever it declares."""
-    size, deadline = 0, time.monotonic() + BODY_SECONDS
+class LimitedBody:
+    """Receives a body, which must be neither too large nor too slow, whatever it declares."""
 
-    async def receive_in_time() -> Message:
-        nonlocal size
+    def __init__(self, receive: Receive) -> None:
+        self.receive, self.size = receive, 0
+        self.deadline = time.monotonic() + BODY_SECONDS
+
+    async def __call__(self) -> Message:
+        """The next message."""
         try:
-            async with asyncio.timeout(deadline - time.monotonic()):
-                message = await receive()
+            async with asyncio.timeout(self.deadline - time.monotonic()):
+                message = await self.receive()
         except TimeoutError as error:
             raise refused(408) from error
-        size += len(message.get("body", b""))
-        if size > MAX_BODY:
+        self.size += len(message.get("body", b""))
+        if self.size > MAX_BODY:
             raise refused(413)
         return message
-
-    return receive_in_time

@@ -101,19 +101,17 @@ class Pages:
         snapshot = snapshot_of(request)
         bundle = snapshot.bundle
         code = bundle.known(form.id)
-        answered = goes_with(snapshot, code, form)
+        answers = goes_with(snapshot, code, form)
         return self.page(
             "item.html",
             request,
             form,
             item=bundle.brief(code),
-            cards=views.cards(bundle, answered.lines),
+            cards=views.cards(bundle, answers.lines),
             rules=views.rules_about(snapshot, {code}) if self._session(request) else [],
-            explained=None
-            if answered.explained is None
-            else views.cards(bundle, answered.explained),
+            explained=None if answers.explained is None else views.cards(bundle, answers.explained),
             has_explained=len(bundle.index.explained_with(code)) > 0,
-            notes=answered.notes,
+            notes=answers.notes,
             count=bundle.count[code],
         )
 
@@ -137,9 +135,9 @@ class Pages:
         codes, cards, notes = list[int](), list[views.Card](), tuple[str, ...]()
         if held:
             query = schemas.CartQuery(items=held, k=SHOWN, diversify=form.diversify)
-            answered, _ = completes(snapshot, query)
-            codes, cards = list(answered.cart), views.cards(bundle, answered.lines)
-            notes = answered.notes
+            answers, _ = completes(snapshot, query)
+            codes, cards = list(answers.cart), views.cards(bundle, answers.lines)
+            notes = answers.notes
         found = [bundle.brief(code) for code, _ in find(bundle, form.q, 8)] if form.q else []
         return self.page(
             "cart.html",

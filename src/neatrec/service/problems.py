@@ -12,6 +12,8 @@ from neatrec.errors import NeatrecError
 from neatrec.service.settings import BODY_SECONDS, MAX_BODY, MAX_QUERY_STRING
 from neatrec.text import printable
 
+UNKNOWN = "UnknownItemError"
+"""The kind of the problem with an item that the bundle does not hold."""
 CLOSE = {"connection": "close"}
 HEADERS = {
     401: {"www-authenticate": 'Basic realm="neatrec", charset="UTF-8"', **CLOSE},
@@ -74,7 +76,7 @@ def unknown_item(item: str, near: list[dict[str, Any]]) -> RequestError:
     )
     hint = f"Did you mean {names}?" if near else "GET /v1/items?q= searches by name."
     message = f"no item has the id {printable(item)!r}"
-    return RequestError(404, "UnknownItemError", message, hint=hint, near=near)
+    return RequestError(404, UNKNOWN, message, hint=hint, near=near)
 
 
 REFUSED: dict[int, tuple[str, str, str | None]] = {

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -134,29 +135,33 @@ def serve_by_workers(
     """Several processes, which count into files of one folder; one that dies is replaced."""
     shared = tempfile.mkdtemp(prefix="neatrec-metrics-")
     os.environ[SHARED] = shared
-    spawn = multiprocessing.get_context("spawn")
 
-    def start() -> SpawnProcess:
-        process = spawn.Process(target=work, args=(settings, listener, log_config))
-        process.start()
-        return process
-
-    with ending_signals() as asked:
+    start = partial(_start_worker, settings, listener, log_config)
+    with ending_signals() as signals:
         running = [start() for _ in range(workers)]
         try:
-            while not asked:
+            while not signals:
                 wait([process.sentinel for process in running], timeout=0.2)
                 for process in [each for each in running if not each.is_alive()]:
                     if process.exitcode == CANNOT_START:
                         raise NeatrecError((Path(shared) / FAILURE).read_text())
-                    if not asked:
+                    if not signals:
                         log.error("worker %d ended (%s)", process.pid, process.exitcode)
                         mark_process_dead(process.pid)  # type: ignore[no-untyped-call]
                         running[running.index(process)] = start()
         finally:
             end(running)
             shutil.rmtree(shared, ignore_errors=True)
-    signal.raise_signal(asked[0])
+    signal.raise_signal(signals[0])
+
+
+def _start_worker(
+    settings: ServiceSettings, listener: socket.socket, log_config: dict[str, Any] | None
+) -> SpawnProcess:
+    arguments = (settings, listener, log_config)
+    process = multiprocessing.get_context("spawn").Process(target=work, args=arguments)
+    process.start()
+    return process
 
 
 def end(running: list[SpawnProcess]) -> None:
@@ -173,12 +178,12 @@ def end(running: list[SpawnProcess]) -> None:
 @contextmanager
 def ending_signals() -> Iterator[list[int]]:
     """The signals that ask the service to end, as they come."""
-    asked: list[int] = []
+    signals: list[int] = []
     before = {
-        number: signal.signal(number, lambda came, _: asked.append(came)) for number in ENDING
+        number: signal.signal(number, lambda came, _: signals.append(came)) for number in ENDING
     }
     try:
-        yield asked
+        yield signals
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

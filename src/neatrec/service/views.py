@@ -99,22 +99,20 @@ def ruler(evidence: Evidence) -> dict[str, Any] | None:
     if evidence.grade not in ("certain", "likely"):
         return None
     low, high, middle = evidence.lift_low, evidence.lift_high, evidence.lift
-    if not all(math.isfinite(value) and value > 0 for value in (low, high, middle)):
-        return None
     reach = next((tick for tick in (30, 100, 300, 1000, 10_000) if high <= tick), 100_000)
-
-    def along(value: float) -> float:
-        # left of 1x there is a little space for intervals that reach below chance
-        share = math.log10(max(min(value, reach), 0.5) / 0.5) / math.log10(reach / 0.5)
-        return round(LEFT + WIDTH * share, 1)
-
     return {
         "label": f"{middle:.1f} times chance, 95 % interval {low:.1f} to {high:.1f}",
-        "ticks": [(tick, along(tick)) for tick in TICKS if tick <= reach],
-        "start": along(low),
-        "end": along(high),
-        "point": along(middle),
+        "ticks": [(tick, _along(tick, reach)) for tick in TICKS if tick <= reach],
+        "start": _along(low, reach),
+        "end": _along(high, reach),
+        "point": _along(middle, reach),
     }
+
+
+def _along(value: float, reach: float) -> float:
+    """The position on a ruler to `reach`; left of 1x is space for intervals below chance."""
+    share = math.log10(max(min(value, reach), 0.5) / 0.5) / math.log10(reach / 0.5)
+    return round(LEFT + WIDTH * share, 1)
 
 
 IN_TEMPLATES = {
@@ -169,21 +167,22 @@ def rules_about(
 
     They are in the order of the file; a `query` of None means every item.
     """
-    bundle = snapshot.bundle
-
-    def brief(text: str) -> dict[str, Any]:
-        code = bundle.code(text)
-        return {"id": text, "name": text, "category": []} if code is None else bundle.brief(code)
-
-    found = []
+    bundle, rows = snapshot.bundle, []
     for number, rule in enumerate(snapshot.written.rules):
         texts = [rule.item] if rule.query == EVERY else [rule.item, rule.query]
         here = [codes is None or bundle.code(text) in codes for text in texts]
         if all(here) if both else any(here):
-            query = None if rule.query == EVERY else brief(rule.query)
-            row = {"rule": rule, "number": number, "query": query, "item": brief(rule.item)}
-            found.append({**row, "holds": rule.holds(snapshot.day)})
-    return found
+            items = [_brief(bundle, text) for text in texts]
+            item, query = items if len(items) > 1 else (items[0], None)
+            row = {"rule": rule, "number": number, "item": item, "query": query}
+            rows.append({**row, "holds": rule.holds(snapshot.day)})
+    return rows
+
+
+def _brief(bundle: LoadedBundle, text: str) -> dict[str, Any]:
+    """An item of a rule, which the bundle may not hold."""
+    code = bundle.code(text)
+    return {"id": text, "name": text, "category": []} if code is None else bundle.brief(code)
 
 
 def best_sellers(bundle: LoadedBundle, count: int) -> list[dict[str, Any]]:

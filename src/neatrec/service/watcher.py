@@ -6,7 +6,8 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -118,7 +119,6 @@ class BundleWatcher:
         """Held while rules or list are read again and the snapshot is replaced."""
         self.snapshot = self._snapshot(_today())
         self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
         self._count_live()
 
     def _file(
@@ -187,17 +187,15 @@ class BundleWatcher:
     def _count_live(self) -> None:
         self.metrics.live(self.snapshot.bundle.index.manifest.created)
 
-    def start(self) -> None:
-        """Start the thread that looks for changes."""
+    @asynccontextmanager
+    async def running(self, _: Any) -> AsyncIterator[None]:
+        """Look for changes in a thread while the application runs."""
         self._stop.clear()
-        self._thread = threading.Thread(target=self._watch, name="neatrec-watch", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End the thread."""
+        thread = threading.Thread(target=self._watch, name="neatrec-watch", daemon=True)
+        thread.start()
+        yield
         self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
+        thread.join()
 
     def _watch(self) -> None:
         _ = self.snapshot.bundle.search  # takes a moment with many items: before most searches
