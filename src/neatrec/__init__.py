@@ -37,34 +37,23 @@ if TYPE_CHECKING:
     from neatrec.shop import load as load
     from neatrec.simulator import supermarket as supermarket
 
-_HOMES = {
-    "Baskets": "neatrec.data.baskets",
-    "Catalog": "neatrec.data.catalog",
-    "Counts": "neatrec.cooccurrence",
-    "CountOptions": "neatrec.cooccurrence",
-    "InputError": "neatrec.errors",
-    "Labels": "neatrec.labels",
-    "LeaderboardOptions": "neatrec.leaderboard.run",
-    "Model": "neatrec.models",
-    "NeatrecError": "neatrec.errors",
-    "Shop": "neatrec.shop",
-    "SourceOptions": "neatrec.io",
-    "check_baskets": "neatrec.check.run",
-    "count": "neatrec.cooccurrence",
-    "fit": "neatrec.shop",
-    "load": "neatrec.shop",
-    "load_bundle": "neatrec.bundle",
-    "make_labels": "neatrec.labels",
-    "make_model": "neatrec.models",
-    "read_baskets": "neatrec.io",
-    "recommend": "neatrec.serving.recommend",
-    "run_leaderboard": "neatrec.leaderboard.run",
-    "save_bundle": "neatrec.bundle",
-    "shuffle_null": "neatrec.labels",
-    "split_baskets": "neatrec.data.splits",
-    "supermarket": "neatrec.simulator",
+_NAMES = {
+    "bundle": "load_bundle save_bundle",
+    "check.run": "check_baskets",
+    "cooccurrence": "CountOptions Counts count",
+    "data.baskets": "Baskets",
+    "data.catalog": "Catalog",
+    "data.splits": "split_baskets",
+    "errors": "InputError NeatrecError",
+    "io": "SourceOptions read_baskets",
+    "labels": "Labels make_labels shuffle_null",
+    "leaderboard": "LeaderboardOptions run_leaderboard",
+    "models": "Model make_model",
+    "serving": "recommend",
+    "shop": "Shop fit load",
+    "simulator": "supermarket",
 }
-
+_HOMES = {name: f"neatrec.{home}" for home, names in _NAMES.items() for name in names.split()}
 __all__ = sorted((*_HOMES, "__version__"))
 
 

@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from inspect import signature
-from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -16,9 +15,9 @@ import pyarrow as pa
 
 from neatrec.data.baskets import Baskets
 from neatrec.data.table_result import ResultTable
-from neatrec.errors import must_be, must_be_one_of, require_extra, require_whole
+from neatrec.errors import must_be, must_be_one_of, require_whole
 from neatrec.models.items import Item
-from neatrec.text import plural, printable
+from neatrec.text import plural
 
 if TYPE_CHECKING:
     from neatrec.io import SourceOptions
@@ -103,26 +102,29 @@ class Shop:
         >>> shop.pairs().to_arrow().select(["item", "other", "grade"]).to_pylist()[0]
         {'item': 'chips', 'other': 'salsa', 'grade': 'certain'}
         """
+        from neatrec.serving.answers import ANSWER_SCHEMA
+        from neatrec.serving.evidence import PUBLIC
         from neatrec.serving.pair_list import PairList
 
-        k = None if k is None else require_whole("k", k)
-        found = PairList(self.table)
-        if sort not in found.orders:
-            raise must_be_one_of("sort", tuple(found.orders), sort)
-        catalog = self.table.catalog
+        k = require_whole("k", k, or_none=True)
+        pairs = PairList(self.table)
+        if sort not in pairs.orders:
+            raise must_be_one_of("sort", tuple(pairs.orders), sort)
+        name = self.table.catalog.name
         rows = [
             {
-                "item": catalog.name(one),
-                "other": catalog.name(other),
+                "item": name(one),
+                "other": name(other),
                 "grade": evidence.grade,
                 "strength": evidence.strength,
                 **evidence.to_dict(),
             }
-            for one, other, evidence in found.evidence(found.orders[sort][:k])
+            for one, other, evidence in pairs.evidence(pairs.orders[sort][:k])
         ]
-        table = pa.Table.from_pylist(rows, _pair_schema())
-        shown = (*SHOWN, *(["revenue"] * ("revenue" in found.orders)))
-        return ResultTable("Pairs with evidence", table, shown)
+        texts = [(column, pa.string()) for column in ("item", "other", "grade", "strength")]
+        schema = pa.schema([*texts, *(ANSWER_SCHEMA.field(column) for column in PUBLIC)])
+        shown = (*SHOWN, "revenue") if "revenue" in pairs.orders else SHOWN
+        return ResultTable("Pairs with evidence", pa.Table.from_pylist(rows, schema), shown)
 
     @named
     def all(
@@ -219,6 +221,7 @@ class Shop:
             diversify=diversify,
         )
 
+    @named
     def evaluate(
         self, *, split: str = "half", options: LeaderboardOptions | None = None
     ) -> Leaderboard:
@@ -232,36 +235,6 @@ class Shop:
         models = tuple(dict.fromkeys((self.table.manifest.model, *STATISTICS)))
         return run_leaderboard(parts.train, parts.test, models, options or LeaderboardOptions())
 
-    def plot(self, item: Item, k: int = 10) -> Any:
-        """A figure of the answers to an item: the lift of each with its 95 % interval."""
-        require_extra("report", "a figure")
-        from matplotlib.figure import Figure
-
-        answers = self.goes_with(item, k)
-        rows = answers.to_arrow()
-        lift, low, high = (
-            np.array(rows[name].to_pylist(), dtype=float)
-            for name in ("lift", "lift_low", "lift_high")
-        )
-        figure = Figure(figsize=(7, 1.2 + 0.35 * len(answers)), layout="constrained")
-        axes = figure.subplots()
-        place = np.arange(len(answers))[::-1]
-        axes.errorbar(
-            lift, place, xerr=np.maximum([lift - low, high - lift], 0), fmt="o", capsize=3
-        )
-        axes.axvline(1, color="grey", linestyle=":")
-        names = [printable(name, limit=40) for name in rows["item"].to_pylist()]
-        axes.set_yticks(
-            place, names, parse_math=False
-        )  # a name with two dollar signs is no formula
-        axes.set(xscale="log", xlabel="times more often than chance, with its 95 % interval")
-        (query,) = answers.cart
-        title = f"Goes with {printable(self.table.catalog.name(query), limit=80)}"
-        axes.set_title(title, parse_math=False)
-        # a notebook without pyplot shows it, too
-        figure._repr_png_ = lambda: _png(figure)  # type: ignore[attr-defined]
-        return figure
-
     def save(self, path: str | Path) -> Path:
         """Copy the bundle to a new folder, for `load`, `neatrec serve`, `publish` and `export`."""
         path = Path(path)
@@ -269,29 +242,6 @@ class Shop:
             raise must_be("path", "a new folder", str(path), hint="Nothing was overwritten.")
         shutil.copytree(self.bundle, path)
         return path
-
-    def serve(self, *, host: str = "127.0.0.1", port: int = 8000) -> None:
-        """Serve the page and the API until interrupted."""
-        require_extra("serve", "the service")
-        from neatrec.service.run import serve
-        from neatrec.service.settings import ServiceSettings
-
-        settings = ServiceSettings(bundle=self.bundle.absolute())
-        serve(settings, host=host, port=port, workers=1, log_config=None)
-
-
-def _png(figure: Any) -> bytes:
-    file = BytesIO()
-    figure.savefig(file, format="png")
-    return file.getvalue()
-
-
-def _pair_schema() -> pa.Schema:
-    from neatrec.serving.answers import ANSWER_SCHEMA
-    from neatrec.serving.evidence import PUBLIC
-
-    texts = [(name, pa.string()) for name in ("item", "other", "grade", "strength")]
-    return pa.schema([*texts, *(ANSWER_SCHEMA.field(name) for name in PUBLIC)])
 
 
 def load(path: str | Path) -> Shop:
@@ -378,13 +328,7 @@ def fit(
     from neatrec.io.read import as_baskets
     from neatrec.training.train import ModelChoice, TrainOptions, train_bundle
 
-    given: dict[str, Any] = {
-        "basket": basket,
-        "item": item,
-        "user": user,
-        "position": position,
-        "time": time,
-    }
+    given = {"basket": basket, "item": item, "user": user, "position": position, "time": time}
     given |= {"name": name, "category": category or None, "group": group, "quantity": quantity}
     given |= {"price": price, "catalog": catalog, "since": since, "until": until}
     columns = {key: value for key, value in given.items() if value is not None}

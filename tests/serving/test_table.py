@@ -1,7 +1,6 @@
 """The serving table in its bundle: opened, checked, the same until its last user is gone."""
 
 import errno
-import json
 import os
 from pathlib import Path
 
@@ -36,7 +35,7 @@ def test_a_table_holds_all_pairs_with_evidence_best_first(bundle: Path, model: M
     assert table.catalog.hash == toy_catalog().hash
     every = np.arange(len(table), dtype=np.int32)
     for item in every.tolist():
-        grades = table.evidence_columns(np.full(len(table), item, dtype=np.int32), every)["grade"]
+        grades = table.pairs.of_pairs(np.full(len(table), item, dtype=np.int32), every)["grade"]
         assert set(table.items_of(item).tolist()) == set(np.flatnonzero(grades <= LIKELY).tolist())
         rows = table.rows_of(item)
         assert len(rows) <= max(4, len(table.items_of(item)))
@@ -121,13 +120,6 @@ def test_a_damaged_table_is_refused_by_name(bundle: Path, name: str, how: str) -
     for reader in (PairTable.open, load_bundle):
         with pytest.raises(BundleError, match=f"table/{name}"):
             reader(bundle)
-
-
-def test_the_manifest_states_the_counts_behind_the_evidence(bundle: Path) -> None:
-    about = json.loads((bundle / "manifest.json").read_text())["notes"]["table"]
-    assert about["k"] == 4
-    assert (about["evidence"]["min_count"], about["evidence"]["by_customer"]) == (1, True)
-    assert about["evidence"]["strata"] == []
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ LIFT = ModelChoice(model="shrunk-lift")
         (LIFT, TrainOptions(), None),
         (LIFT, TrainOptions(threads=1), None),
         (ModelChoice(model="llr"), TrainOptions(), "--model llr"),
-        (replace(LIFT, settings=("k=2.5",)), TrainOptions(), "--set k 2.5"),
+        (replace(LIFT, parameters={"k": 2.5}), TrainOptions(), "--set k 2.5"),
         (LIFT, TrainOptions(seed=4), "--seed 4"),
         (LIFT, TrainOptions(k=7), "-k 7"),
         (LIFT, TrainOptions(same_category="mix"), "--same-category mix"),

@@ -71,12 +71,13 @@ def train(
     output: OutputOptions,
 ) -> None:
     """Train a model and write it as a bundle."""
+    from neatrec.models.parameters import parse_settings
     from neatrec.training.train import ModelChoice, TrainOptions, train_bundle
 
     require_device(device)
-    choice = ModelChoice(model=model, settings=tuple(settings or ()))
-    if config is not None:
-        choice = read_training_toml(config).updated(choice)
+    choice = ModelChoice() if config is None else read_training_toml(config)
+    parameters = {**choice.parameters, **parse_settings(settings or ())}
+    choice = ModelChoice(model or choice.model, parameters)
     options = TrainOptions(
         device=device,
         threads=threads,

@@ -61,6 +61,13 @@ def default_strata(baskets: Baskets) -> tuple[str, ...]:
     known = [MONTH] if baskets.times is not None and len(baskets) else []
     known += _stores(baskets.attributes)[:1]
     usable = tuple(name for name in known if _is_coarse(baskets, [name]))
+    for name in known:
+        if name not in usable:
+            log.info(
+                "evidence is not measured within %s: fewer than %d baskets per value",
+                printable(name, 40),
+                FEW_BASKETS,
+            )
     return (SIZE, *usable) if usable and _is_coarse(baskets, [SIZE]) else usable
 
 

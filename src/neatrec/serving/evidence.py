@@ -153,10 +153,10 @@ def months_of(season: int) -> list[str]:
 
 def fact(
     kind: str,
+    unit: str,
     description: str,
     of: Callable[[CountedPairs], Numbers | None] | None = None,
     *,
-    unit: str = "baskets",
     low: float = 0.0,
     high: float = math.inf,
     show: Callable[[Any], Any] | None = None,
@@ -193,63 +193,67 @@ class Evidence:
     "Customers" stands for baskets where customers do not return: see `times_words`.
     """
 
-    count: int = fact("i4", "Baskets that hold both", lambda p: p.count)
+    count: int = fact("i4", "baskets", "Baskets that hold both", lambda p: p.count)
     customers: int = fact(
         "i4",
+        "customers",
         "Customers who bought both in one basket",
         lambda p: p.customers,
-        unit="customers",
         optional=True,
     )
     expected: float = fact(
-        "f4", "Count expected by chance, within strata", lambda p: p.expected, unit="customers"
+        "f4", "customers", "Count expected by chance, within strata", lambda p: p.expected
     )
     beyond: float = fact(
         "f4",
+        "customers",
         "Count beyond chance, by the lower end of the lift",
         lambda p: p.expected * (p.within.low - 1),
-        unit="customers",
         low=-math.inf,
     )
     revenue: float = fact(
         "f4",
+        "currency of the prices",
         "Price of both items times the count beyond chance, per month",
         lambda p: p.revenue,
-        unit="currency of the prices",
         low=-math.inf,
         optional=True,
     )
     lift: float = fact(
         "f4",
+        "times",
         "Lift: how often new baskets will show both, relative to chance",
         lambda p: p.within.lift,
-        unit="times",
     )
     lift_low: float = fact(
-        "f4", "Lower end of the 95 % interval of the lift", lambda p: p.within.low, unit="times"
+        "f4", "times", "Lower end of the 95 % interval of the lift", lambda p: p.within.low
     )
     lift_high: float = fact(
-        "f4", "Upper end of the 95 % interval of the lift", lambda p: p.within.high, unit="times"
+        "f4", "times", "Upper end of the 95 % interval of the lift", lambda p: p.within.high
     )
     q: float = fact(
         "f4",
+        "share",
         "Share of coincidences among pairs with at least this evidence",
         lambda p: p.q,
-        unit="share",
         high=1.0,
     )
     forward: int = fact(
-        "i4", "Baskets with the first item added first", lambda p: p.forward, optional=True
+        "i4",
+        "baskets",
+        "Baskets with the first item added first",
+        lambda p: p.forward,
+        optional=True,
     )
-    backward: int = fact("i4", "Baskets with the other item added first")
+    backward: int = fact("i4", "baskets", "Baskets with the other item added first")
     overall_lift: float = fact(
-        "f4", "Lift over all baskets, without strata", lambda p: p.lift.lift, unit="times"
+        "f4", "times", "Lift over all baskets, without strata", lambda p: p.lift.lift
     )
     season: int = fact(
         "i4",
+        "months",
         "Months of a seasonal pair",
         lambda p: p.season,
-        unit="months",
         high=4095,
         show=lambda bits: months_of(bits) or None,
         json=list[str],
@@ -257,15 +261,15 @@ class Evidence:
     )
     same_category: int = fact(
         "i1",
+        "true or false",
         "Whether both are of one category",
         lambda p: p.same_category,
-        unit="true or false",
         high=1,
         show=bool,
         json=bool,
     )
-    query_count: int = fact("i8", "Baskets with the first item")
-    item_count: int = fact("i8", "Baskets with the other item")
+    query_count: int = fact("i8", "baskets", "Baskets with the first item")
+    item_count: int = fact("i8", "baskets", "Baskets with the other item")
     grade: str = field(default="guess", metadata={"public": False})
     """How sure: one of `GRADES`, or `seasonal`, or `explained by` a column."""
     reason: str = field(default="similar", metadata={"public": False})

@@ -67,17 +67,15 @@ class PairList:
         self.pairs = table.pairs.evident
         """The row of each in the table of pairs."""
         self.one, self.other = table.pairs.one[self.pairs], table.pairs.other[self.pairs]
-        columns = table.pairs.columns
-        people = columns["customers" if "customers" in columns else "count"][self.pairs]
-        beyond, q, grade = (columns[name][self.pairs] for name in ("beyond", "q", "grade"))
-        self.orders: dict[str, Rows] = {  # by name of the sort; beyond: count minus expected
-            "beyond": np.argsort(-beyond, kind="stable"),
-            "strength": np.arange(len(self.pairs)),
-            "customers": np.argsort(-people, kind="stable"),
-            "sure": np.lexsort((q, grade)),
+        columns = {name: values[self.pairs] for name, values in table.pairs.columns.items()}
+        columns["strength"] = columns["lift_low"]
+        columns.setdefault("customers", columns["count"])
+        self.orders: dict[str, Rows] = {  # by name of the sort
+            name: np.argsort(-columns[name], kind="stable")
+            for name in ("beyond", "strength", "customers", "revenue")
+            if name in columns
         }
-        if "revenue" in columns:
-            self.orders["revenue"] = np.argsort(-columns["revenue"][self.pairs], kind="stable")
+        self.orders["sure"] = np.lexsort((columns["q"], columns["grade"]))
         self.is_new: Members | None = None
         self.earlier: EarlierVersion | None = None
         if old is not None:
@@ -111,21 +109,15 @@ class PairList:
         yield _lines([[*head, "grade", "strength", *PUBLIC, "new", "evidence"]])
         for begin in range(0, len(places), CHUNK):
             part = places[begin : begin + CHUNK]
-            found = zip(part.tolist(), self.evidence(part), strict=True)
-            yield _lines([self._cells(place, pair) for place, pair in found])
+            pairs = zip(part.tolist(), self.evidence(part), strict=True)
+            yield _lines([self._cells(row, *pair) for row, pair in pairs])
 
-    def _cells(self, place: int, pair: tuple[int, int, Evidence]) -> list[Any]:
-        catalog, (a, b, evidence) = self.table.catalog, pair
-        texts = [
-            no_formula(text)
-            for code in (a, b)
-            for text in (
-                catalog.id(code),
-                catalog.name(code),
-                " / ".join(catalog.category_path(code)),
-            )
-        ]
-        new = None if self.is_new is None else bool(self.is_new[place])
+    def _cells(self, row: int, one: int, other: int, evidence: Evidence) -> list[Any]:
+        catalog, new = self.table.catalog, None if self.is_new is None else bool(self.is_new[row])
+        texts = []
+        for code in (one, other):
+            path = " / ".join(catalog.category_path(code))
+            texts += map(no_formula, (catalog.id(code), catalog.name(code), path))
         values = [_cell(value) for value in (*evidence.to_dict().values(), new)]
         return [*texts, evidence.grade, evidence.strength, *values, evidence.words()]
 
@@ -166,15 +158,13 @@ def _compare(old: PairTable, new: PairTable, keys: Rows) -> tuple[Members, Earli
     evidence = old.evidence_of(one[first], other[first], pairs[first])
     names = ([old.catalog.name(int(code)) for code in codes[first]] for codes in (one, other))
     shares = old.coverage()
-    sold, sold_before = (
-        set(np.flatnonzero(new.item_count > 0).tolist()),
-        set(now[old.item_count > 0].tolist()),
-    )
+    sold, sold_before = np.flatnonzero(new.item_count > 0), now[old.item_count > 0]
+    kept = int(np.isin(sold, sold_before).sum())
     return ~np.isin(keys, before), EarlierVersion(
         version=old.version,
         created=old.manifest.created,
-        items_new=len(sold - sold_before),
-        items_gone=int((old.item_count > 0).sum()) - len(sold & sold_before),
+        items_new=len(sold) - kept,
+        items_gone=len(sold_before) - kept,
         pairs_gone=len(gone),
         gone=tuple(zip(*names, [one.words() for one in evidence], strict=True)),
         sales=shares["certain"]["sales"] + shares["likely"]["sales"],

@@ -231,7 +231,7 @@ def _best_by_model(question: Question, k: int) -> tuple[Codes, Codes, CartScores
     codes = scored.codes[kept[best(scored.total[kept], reach)]]
     if filters.level >= GUESS:
         pairs = np.tile(queries, len(codes)), np.repeat(codes, len(queries))
-        grades = table.evidence_columns(*pairs)["grade"].reshape(len(codes), len(queries))
+        grades = table.pairs.of_pairs(*pairs)["grade"].reshape(len(codes), len(queries))
         codes = codes[(grades <= GUESS).any(axis=1)]
     return codes[question.pick(codes, k)], queries, scored
 

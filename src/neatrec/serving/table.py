@@ -15,7 +15,7 @@ from neatrec.bundle import Manifest, read_bundle
 from neatrec.bundle.manifest import damaged
 from neatrec.bundle.store import ARRAYS, arrays_of, model_of, named_file, read_catalog
 from neatrec.models.base import Model
-from neatrec.serving.evidence import GRADES, GUESS, LIKELY, RULE, Evidence, Numbers
+from neatrec.serving.evidence import GRADES, GUESS, LIKELY, RULE, Evidence
 from neatrec.serving.files import (
     ANSWERS,
     Columns,
@@ -121,22 +121,15 @@ class PairTable:
         self, queries: npt.ArrayLike, items: npt.ArrayLike, pairs: npt.ArrayLike | None = None
     ) -> list[Evidence]:
         """The evidence of aligned pairs; `pairs`: their rows, where they are known."""
-        one, other = np.asarray(queries, dtype=np.int32), np.asarray(items, dtype=np.int32)
-        columns = self.evidence_columns(one, other, pairs)
+        columns = self.pairs.of_pairs(queries, items, pairs)
+        columns["query_count"], columns["item_count"] = (
+            self.item_count[np.asarray(codes, dtype=np.int32)] for codes in (queries, items)
+        )
         columns["grade"] = np.array(self.pairs.grades)[columns["grade"]]
         rows = zip(*(values.tolist() for values in columns.values()), strict=True)
         return [
             Evidence(**dict(zip(columns, row, strict=True)), reason=self.reason) for row in rows
         ]
-
-    def evidence_columns(
-        self, queries: Codes, items: Codes, pairs: npt.ArrayLike | None = None
-    ) -> dict[str, Numbers]:
-        """The fields of `Evidence` of aligned pairs as columns; `grade`: a number into `grades`."""
-        found = self.pairs.of_pairs(queries, items, pairs)
-        found["query_count"] = self.item_count[queries]
-        found["item_count"] = self.item_count[items]
-        return found
 
     def coverage(self) -> dict[str, dict[str, float]]:
         """Grade -> share of the bought items, and of their sales, whose best answer has it.

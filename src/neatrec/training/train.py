@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from neatrec.models import make_model
 from neatrec.models.base import Model
 from neatrec.models.counts import ranked_within
 from neatrec.models.measure import measured
-from neatrec.models.parameters import parse_settings
 from neatrec.models.run import Progress, Run
 from neatrec.serving import PairTable
 from neatrec.serving.build import BuiltTable, K
@@ -42,21 +41,15 @@ class ModelChoice:
 
     model: str | None = None
     """A name, or name@preset; None: the default."""
-    settings: tuple[str, ...] = ()
-    """KEY=VALUE texts, which win over `parameters`."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-
-    def updated(self, other: ModelChoice) -> ModelChoice:
-        """The choice, overridden by what `other` sets."""
-        return replace(self, model=other.model or self.model, settings=other.settings)
+    """Parameters by name, as values or as texts."""
 
     def make(self) -> Model:
         """The model, not yet fitted."""
         if self.model is None:
             log.debug("using model %s, the default; --model chooses another", DEFAULT_MODEL)
         name, _, preset = (self.model or DEFAULT_MODEL).partition("@")
-        settings = {**self.parameters, **dict(parse_settings(self.settings))}
-        return make_model(name, settings, preset=preset or None)
+        return make_model(name, self.parameters, preset=preset or None)
 
 
 @dataclass(frozen=True)
