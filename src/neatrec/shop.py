@@ -328,7 +328,13 @@ def fit(
     from neatrec.io.read import as_baskets
     from neatrec.training.train import ModelChoice, TrainOptions, train_bundle
 
-    given = {"basket": basket, "item": item, "user": user, "position": position, "time": time}
+    given: dict[str, Any] = {
+        "basket": basket,
+        "item": item,
+        "user": user,
+        "position": position,
+        "time": time,
+    }
     given |= {"name": name, "category": category or None, "group": group, "quantity": quantity}
     given |= {"price": price, "catalog": catalog, "since": since, "until": until}
     columns = {key: value for key, value in given.items() if value is not None}

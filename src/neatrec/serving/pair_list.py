@@ -114,7 +114,7 @@ class PairList:
 
     def _cells(self, row: int, one: int, other: int, evidence: Evidence) -> list[Any]:
         catalog, new = self.table.catalog, None if self.is_new is None else bool(self.is_new[row])
-        texts = []
+        texts: list[str] = []
         for code in (one, other):
             path = " / ".join(catalog.category_path(code))
             texts += map(no_formula, (catalog.id(code), catalog.name(code), path))
