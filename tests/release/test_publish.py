@@ -81,7 +81,7 @@ def test_rollback_skips_versions_that_were_rolled_back(nights: list[Path], tmp_p
     assert publish(nights[3], store, OPEN)["live"] == 4
     assert rollback(store)["live"] == 2
     assert rollback(store)["live"] == 1
-    with pytest.raises(BundleError, match="holds no version before the live one"):
+    with pytest.raises(BundleError, match="holds no version older than the live one"):
         rollback(store)
     assert rollback(store, to=3)["live"] == 3
     with pytest.raises(ParameterError, match="`to` must be one of the versions 1, 2, 3, 4, got 9"):

@@ -136,7 +136,7 @@ def test_a_published_store_shows_what_changed_and_leads_to_it(
         publish(version, tmp_path / "store", gate)
     page = browser.new_page(base_url=running(make_app(ServiceSettings(tmp_path / "store"))))
     page.goto("/")
-    heading = page.get_by_role("heading", name="Since the version before")
+    heading = page.get_by_role("heading", name="Since the previous version")
     changed = page.locator("section", has=heading)
     expect(changed).to_contain_text("of sales were covered, now")
     link = changed.get_by_role("link", name="new pair")

@@ -150,7 +150,7 @@ def test_pin_boost_and_note_do_what_they_say(desk: Desk) -> None:
     assert edit(editor, "note", item=before[1], note="check the price").status_code == 303
     assert answers(editor, k=3) == [TEA, *before[:2]]
     assert "check the price" in editor.get(f"/pair?a={CHIPS}&b={before[1]}").text
-    assert "2 places up" in editor.get("/rules").text
+    assert "2 positions up" in editor.get("/rules").text
     assert edit(editor, "boost", query="*", item=before[2], position="9").status_code == 303
     assert answers(editor, k=3) == [TEA, before[2], before[0]]
     assert 'neatrec_rule_hits_total{action="boost"' in editor.get("/metrics").text

@@ -122,7 +122,7 @@ def test_the_first_page_shows_pairs_categories_and_what_has_no_answer(pages: Tes
     assert page.count("<li>\n<span><a") == min(20, pages.get("/v1/pairs").json()["total"])
     assert "Without an answer" in page
     assert "Browse a category" in page
-    assert "Since the version before" not in page
+    assert "Since the previous version" not in page
 
 
 def test_static_files_are_ours_alone() -> None:

@@ -78,7 +78,7 @@ def test_what_the_evidence_is_measured_within_is_said(client: TestClient) -> Non
     assert WORDS in client.get("/item?id=candy&include=explained", headers=html).text
     none = client.get("/item?id=bun&include=explained", headers=html).text
     assert (
-        "Nothing that passes these filters is explained by basket size, month or store alone."
+        "No pair that passes these filters is explained by basket size, month or store alone."
         in none
     )
 

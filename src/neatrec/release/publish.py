@@ -126,7 +126,7 @@ def rollback(store: str | Path, to: int | None = None) -> dict[str, Any]:
 def _previous_version(stored: BundleStore) -> StoredVersion:
     if earlier := _earlier(stored, stored.current()):
         return earlier[-1]
-    message = f"{printable(stored.folder)} holds no version before the live one"
+    message = f"{printable(stored.folder)} holds no version older than the live one"
     raise BundleError(message, hint="The live one is untouched.")
 
 

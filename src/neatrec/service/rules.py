@@ -47,7 +47,7 @@ class Rule:
     item: str
     action: str
     """`block`: never an answer. `pin`: an answer at `position` whatever the evidence. `boost`: an
-    answer that has evidence moves up by `position` places. `note`: changes no answer."""
+    answer that has evidence moves up by `position` positions. `note`: changes no answer."""
     position: int = 1
     until: date | None = None
     """The last day it holds."""
@@ -65,13 +65,13 @@ class Rule:
         """The effect of the rule.
 
         >>> Rule("a", "b", "boost", 2).words, Rule("*", "b", "block").words
-        ('2 places up', 'hidden everywhere')
+        ('2 positions up', 'hidden everywhere')
         """
         every = " everywhere" if self.query == EVERY else ""
         if self.action == "pin":
-            return f"pinned to place {self.position}"
+            return f"pinned to position {self.position}"
         if self.action == "boost":
-            return f"{plural(self.position, 'place')} up{every}"
+            return f"{plural(self.position, 'position')} up{every}"
         return {"block": "hidden", "note": "note"}[self.action] + every
 
 

@@ -316,7 +316,7 @@ class ListedPair(GradedPair):
     a: Item
     b: Item
     new: bool | None = Field(
-        description="Since the version before; null where there is none to compare with."
+        description="Since the previous version; null where there is none to compare with."
     )
 
 
