@@ -6,19 +6,7 @@ import pytest
 from helpers.toyshop import code, toy_baskets
 from neatrec.errors import ParameterError, ResourceError
 from neatrec.models import Model, Run, ease, make_model, rank, rank_carts
-from neatrec.models.embeddings.kernels import gpu
 from neatrec.simulator import supermarket
-
-TROUBLE = gpu.unavailable_reason()
-ON_EVERY_DEVICE = pytest.mark.parametrize(
-    "device",
-    [
-        "cpu",
-        pytest.param(
-            "gpu", marks=pytest.mark.skipif(TROUBLE is not None, reason=f"needs a GPU: {TROUBLE}")
-        ),
-    ],
-)
 
 
 def plain_weights(regularization: float) -> np.ndarray:
@@ -32,10 +20,9 @@ def plain_weights(regularization: float) -> np.ndarray:
     return weights
 
 
-@ON_EVERY_DEVICE
 @pytest.mark.parametrize("regularization", [50.0, 0.001])  # the second needs float64
-def test_the_weights_are_the_closed_form(regularization: float, device: str) -> None:
-    run = Run(device=device, threads=1)
+def test_the_weights_are_the_closed_form(regularization: float) -> None:
+    run = Run(threads=1)
     model = make_model("ease", regularization=regularization, min_count=1).fit(toy_baskets(), run)
     items = np.arange(len(model.catalog))
     np.testing.assert_allclose(
@@ -114,10 +101,7 @@ def test_what_does_not_fit_into_memory_is_refused_with_a_hint(
     monkeypatch.setattr(ease, "available_memory", lambda: 1_500)
     monkeypatch.setattr(ease, "BLOCK", 1)
     with pytest.raises(ResourceError, match="Raise min_count") as refused:
-        make_model("ease").fit(toy_baskets(), Run(device="cpu"))
+        make_model("ease").fit(toy_baskets())
     assert "21 items" in str(refused.value)
     hint = int(str(refused.value).split("Raise min_count: ")[1].split(" ")[0])
-    assert (
-        make_model("ease", min_count=hint).fit(toy_baskets(), Run(device="cpu")).learned["items"]
-        > 0
-    )
+    assert make_model("ease", min_count=hint).fit(toy_baskets()).learned["items"] > 0

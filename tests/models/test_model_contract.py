@@ -45,7 +45,7 @@ NEEDS_GPU = pytest.mark.skipif(TROUBLE is not None, reason=f"needs a GPU: {TROUB
 ON_CPU = [pytest.param(name, "cpu", id=name) for name in MODEL_NAMES]
 ON_GPU = [
     pytest.param(name, "gpu", id=f"{name}-gpu", marks=NEEDS_GPU)
-    for name in ("neat", "neat-bpr", "item2vec", "triple2vec", "ease")
+    for name in ("neat", "neat-bpr", "item2vec", "triple2vec")
 ]
 EVERY_NAME = pytest.mark.parametrize("name", MODEL_NAMES)
 EVERY_MODEL = pytest.mark.parametrize(("name", "device"), [*ON_CPU, *ON_GPU])

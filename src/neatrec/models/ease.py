@@ -11,7 +11,6 @@ import logging
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,7 +26,6 @@ from neatrec.models.arrays import ArraySpec, matrix_specs
 from neatrec.models.base import Codes, Model, Scores
 from neatrec.models.carts import CartWeights
 from neatrec.models.counts import PairCounts, matrix_arrays, restored_matrix, values_of
-from neatrec.models.embeddings.kernels import gpu
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
 from neatrec.statistics.blas import one_blas_thread
@@ -64,31 +62,21 @@ class Ease(Model):
         "A linear model in closed form that completes carts: each item's weight for every other."
     )
     Parameters: ClassVar[type[ModelParameters]] = EaseParameters
-    devices: ClassVar[tuple[str, ...]] = ("cpu", "gpu")
     min_score: ClassVar[float] = 0.0
     cart_ranking: CartWeights
     weights: sparse.csr_matrix
     """(items, items): the weight of the row's item for the column's, the strongest of each row."""
 
-    def _device(self, run: Run) -> str:
-        if run.device == "auto":
-            return "cpu" if run.reproducible or gpu.unavailable_reason() else "gpu"
-        return run.device
-
     def _fit(self, baskets: Baskets, run: Run) -> None:
-        parameters, device = self.parameters, self._device(run)
+        parameters = self.parameters
         items = np.flatnonzero(self.item_count >= parameters.min_count)
         shape = (len(self.catalog), len(self.catalog))
         if not len(items):
-            log.warning(
-                "no item was bought %d times (min_count): ease recommends nothing",
-                parameters.min_count,
-            )
+            minimum = parameters.min_count
+            log.warning("no item was bought %d times: ease recommends nothing", minimum)
             self._set_weights(sparse.csr_matrix(shape, dtype=np.float32))
             return
-        self._require_memory(
-            len(items), np.dtype(np.float32), device
-        )  # at least; refused before anything is counted
+        self._require_memory(len(items), np.dtype(np.float32))  # before anything is counted
         options = CountOptions(directed=False, category_level=None)
         counts = PairCounts.of(run.book_of(baskets), options)
         gram = counts.matrix[items][:, items].astype(np.float32)
@@ -96,44 +84,27 @@ class Ease(Model):
         # the largest row sum bounds the largest eigenvalue, and none is below the regularization
         condition = float(np.asarray(gram.sum(axis=1)).max(initial=0.0)) / parameters.regularization
         dtype = np.dtype(np.float32 if condition < MAX_FLOAT32_CONDITION else np.float64)
-        self._require_memory(len(items), dtype, device)
-        log.info(
-            "inverting a matrix of %d items on the %s, condition at most %.0f",
-            len(items),
-            device,
-            condition,
-        )
-        if device == "gpu":
-            values, places = _strongest(
-                _inverse_on_gpu(gram, dtype), parameters.max_weights, gpu.cupy()
-            )
-        else:
-            with one_blas_thread() if run.reproducible else nullcontext():
-                values, places = _strongest(inverse(gram, dtype), parameters.max_weights)
+        self._require_memory(len(items), dtype)
+        log.info("inverting a matrix of %d items, condition at most %.0f", len(items), condition)
+        with one_blas_thread() if run.reproducible else nullcontext():
+            values, partners = _strongest(inverse(gram, dtype), parameters.max_weights)
         start = np.zeros(len(self.catalog) + 1, dtype=np.int64)
         start[items + 1] = values.shape[1]
-        self._set_weights(
-            sparse.csr_matrix(
-                (values.ravel(), items[places].ravel().astype(np.int32), np.cumsum(start)),
-                shape=shape,
-            )
-        )
+        columns = items[partners].ravel().astype(np.int32)
+        self._set_weights(sparse.csr_matrix((values.ravel(), columns, np.cumsum(start)), shape))
 
-    def _require_memory(self, items: int, dtype: np.dtype[Any], device: str) -> None:
+    def _require_memory(self, items: int, dtype: np.dtype[Any]) -> None:
         """Refuse what does not fit, and name a `min_count` that does."""
-        copies = 3 if device == "gpu" else 1  # the GPU's solver does not work in place
-        free = gpu.cupy().cuda.runtime.memGetInfo()[0] if device == "gpu" else available_memory()
-        needed = bytes_needed(items, dtype, copies)
+        free, needed = available_memory(), bytes_needed(items, dtype)
         if needed <= free:
             return
         bought = np.sort(self.item_count)[::-1]
-        # the largest n with n * (n * copies + 4 * BLOCK) * itemsize <= free
-        half = 2 * BLOCK / copies
-        fits = max(int(np.sqrt(half**2 + free / (copies * dtype.itemsize)) - half), 1)
+        # the largest n with n * (n + 4 * BLOCK) * itemsize <= free
+        fits = max(int(np.sqrt(4 * BLOCK**2 + free / dtype.itemsize)) - 2 * BLOCK, 1)
         least = int(bought[min(fits, len(bought) - 1)]) + 1
         raise ResourceError(
-            f"model 'ease' over {items:,} items needs {show_size(needed)} of memory, the {device} "
-            f"has {show_size(free)} free",
+            f"model 'ease' over {items:,} items needs {show_size(needed)} of memory, "
+            f"{show_size(free)} are free",
             hint=f"Raise min_count: {least} leaves items that fit.",
         )
 
@@ -163,26 +134,22 @@ class Ease(Model):
         self._set_weights(restored_matrix(arrays, "weight", len(self.catalog), ""))
 
 
-def bytes_needed(items: int, dtype: np.dtype[Any], copies: int = 1) -> int:
+def bytes_needed(items: int, dtype: np.dtype[Any]) -> int:
     """The matrix, and blocks of weights with their order."""
-    return items * (items * copies + 4 * BLOCK) * dtype.itemsize
+    return items * (items + 4 * BLOCK) * dtype.itemsize
 
 
 def inverse(gram: sparse.csr_matrix, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """The inverse of a symmetric positive definite matrix, dense, in the memory of one matrix."""
     dense: npt.NDArray[Any] = gram.astype(dtype).toarray()
-    factor, solve = (
-        (lapack.spotrf, lapack.spotri) if dtype == np.float32 else (lapack.dpotrf, lapack.dpotri)
-    )
+    factor, invert = lapack.get_lapack_funcs(("potrf", "potri"), (dense,))
     # LAPACK reads columns: our upper triangle is its lower one
-    for step in (factor, solve):
-        _, failed = step(
-            dense.T, lower=1, **{"overwrite_a" if step is factor else "overwrite_c": 1}
-        )
-        if failed:
-            raise DivergedError(
-                "the matrix of model 'ease' has no inverse", hint="Raise `regularization`."
-            )
+    failed = (
+        factor(dense.T, lower=1, overwrite_a=1)[1] or invert(dense.T, lower=1, overwrite_c=1)[1]
+    )
+    if failed:
+        message = "the matrix of model 'ease' has no inverse"
+        raise DivergedError(message, hint="Raise `regularization`.")
     for first in range(0, len(dense), BLOCK):
         rows = slice(first, first + BLOCK)
         dense[first + BLOCK :, rows] = dense[rows, first + BLOCK :].T
@@ -191,32 +158,19 @@ def inverse(gram: sparse.csr_matrix, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     return dense
 
 
-def _inverse_on_gpu(gram: sparse.csr_matrix, dtype: np.dtype[Any]) -> Any:
-    gpu.cupy()  # refuses with a reason where there is none
-    dense = import_module("cupyx.scipy.sparse").csr_matrix(gram.astype(dtype)).toarray()
-    return import_module("cupyx.linalg").invh(dense)
-
-
 def _strongest(
-    inverse: Any, most: int, xp: Any = np
+    inverse: npt.NDArray[Any], count: int
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """The strongest weights of each row and their columns, shape (items, at most `most`).
-
-    The inverse is overwritten.
-    """
+    """The strongest weights of each row and their columns, shape (items, at most `count`)."""
     size = len(inverse)
-    most = min(most, max(size - 1, 0))
-    values, places = (
-        np.empty((size, most), dtype=np.float32),
-        np.empty((size, most), dtype=np.int64),
-    )
-    diagonal = xp.diagonal(inverse).copy()
-    for first in range(0, size if most else 0, BLOCK):
+    count = min(count, max(size - 1, 0))
+    values, columns = np.empty((size, count), np.float32), np.empty((size, count), np.int64)
+    diagonal = np.diagonal(inverse)
+    for first in range(0, size if count else 0, BLOCK):
         block = inverse[first : first + BLOCK] / -diagonal
-        own = xp.arange(len(block))
+        own = np.arange(len(block))
         block[own, first + own] = 0.0
-        chosen = xp.argpartition(-xp.abs(block), most - 1, axis=1)[:, :most]
-        kept = xp.take_along_axis(block, chosen, axis=1)
         rows = slice(first, first + len(block))
-        values[rows], places[rows] = (part if xp is np else part.get() for part in (kept, chosen))
-    return values, places
+        columns[rows] = np.argpartition(-np.abs(block), count - 1, axis=1)[:, :count]
+        values[rows] = np.take_along_axis(block, columns[rows], axis=1)
+    return values, columns
