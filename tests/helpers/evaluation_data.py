@@ -37,9 +37,9 @@ def planted_baskets(baskets: int, *, seed: int = 0, first_id: int = 0) -> Basket
     lists = []
     for _ in range(baskets):
         number, kinds = rng.integers(6), rng.choice(["bun sausage", "tea milk"]).split()
-        chosen = [f"{kind}{number}" for kind in kinds]
-        noise = rng.choice([name for name in NAMES if name not in chosen], size=3, replace=False)
-        lists.append([*chosen, *noise.tolist()])
+        planted = [f"{kind}{number}" for kind in kinds]
+        noise = rng.choice([name for name in NAMES if name not in planted], size=3, replace=False)
+        lists.append([*planted, *noise.tolist()])
     ids = [str(first_id + i) for i in range(baskets)]
     return Baskets.from_lists(lists, catalog=catalog, ids=ids)
 

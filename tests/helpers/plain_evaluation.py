@@ -1,5 +1,4 @@
-"""The meaning of the evaluation in plain Python: slow, obvious, and what the fast code is compared
-with."""
+"""The metrics in plain Python, slow and obvious: the reference for the fast code."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,7 @@ def possible_ranks(scores: Mapping[int, float], item: int) -> list[int]:
         return []
     higher = sum(score > scores[item] for score in scores.values())
     equal = sum(score == scores[item] for score in scores.values())
-    return [higher + 1 + place for place in range(equal)]
+    return [higher + 1 + tied for tied in range(equal)]
 
 
 def mean(values: Sequence[float]) -> float:

@@ -1,4 +1,4 @@
-"""Counts of chosen pairs in simulated baskets, with what chance would give."""
+"""Counts of pairs in simulated baskets, with expected counts."""
 
 from functools import cache
 
@@ -25,7 +25,7 @@ def directed_counts(baskets: Baskets, query: Codes, item: Codes) -> npt.NDArray[
 def expected_counts(
     baskets: Baskets, query: Codes, item: Codes, strata: npt.ArrayLike | None = None
 ) -> npt.NDArray[np.float64]:
-    """What chance would give: the product of the margins, summed over strata of baskets."""
+    """Expected counts: the product of the margins, summed over strata of baskets."""
     strata = np.zeros(len(baskets), dtype=np.int64) if strata is None else np.asarray(strata)
     total = np.zeros(len(query))
     for stratum in np.unique(strata):

@@ -1,4 +1,4 @@
-"""What the simulated supermarket promises: its baskets, and that its truth is true."""
+"""The simulated supermarket: its baskets, and that its truth is true."""
 
 import numpy as np
 import pytest
@@ -73,7 +73,9 @@ def test_planted_complements_meet_more_often_than_chance(market: Supermarket) ->
     assert (count > expected)[seen_often].mean() > 0.97
 
 
-def test_one_directional_complements_come_after_what_brings_them(market: Supermarket) -> None:
+def test_one_directional_complements_come_after_the_items_that_bring_them(
+    market: Supermarket,
+) -> None:
     truth = market.truth
     mutual = truth.is_complement(truth.item, truth.query)
     assert 0.2 < mutual.mean() < 0.8

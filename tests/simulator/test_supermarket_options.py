@@ -1,4 +1,4 @@
-"""What `supermarket:key=value,...` accepts and what it says when it does not."""
+"""Keys and values of `supermarket:key=value,...`, and errors."""
 
 import re
 
@@ -33,22 +33,14 @@ def test_keys_and_values_become_arguments() -> None:
             "supermarket:baskets",
             "`supermarket:baskets` must be followed by a value, as in baskets=3, got 'baskets'",
         ),
-        (
-            "supermarket:baskets=",
-            "`supermarket:baskets` must be followed by a value, as in baskets=3, got 'baskets='",
-        ),
         ("supermarket:seed=1,seed=2", "`supermarket:seed` must be given once"),
         ("supermarket:items=many", "`supermarket:items` must be an integer, got 'many'"),
-        ("supermarket:items=1.5", "`supermarket:items` must be an integer, got '1.5'"),
         ("supermarket:strength=strong", "`supermarket:strength` must be a number, got 'strong'"),
         (
             "supermarket:strength=nan",
             "`strength` must be a number from 0 (nothing goes together) to 2, got nan",
         ),
         ("supermarket:items=12", "`items` must be an integer from 60 to 1,000,000, got 12"),
-        ("supermarket:baskets=0", "`baskets` must be an integer from 1 to 200,000,000, got 0"),
-        ("supermarket:seed=-1", "`seed` must be an integer from 0 to"),
-        ("supermarket:stores=1", "`stores` must be an integer from 2 to 1,000, got 1"),
         (
             "supermarket:baskets=10,households=11",
             "`households` must be an integer from 1 to 10, got 11. There cannot be more households than baskets.",
@@ -64,7 +56,6 @@ def test_what_cannot_be_meant_is_refused_with_a_sentence(spec: str, message: str
     ("wrong", "message"),
     [
         ({"baskets": True}, "`baskets` must be an integer"),
-        ({"items": 1e4}, "`items` must be an integer"),
         ({"strength": "1"}, "`strength` must be a number"),
         ({"threads": 0}, "`threads` must be an integer of at least 1, got 0"),
     ],
