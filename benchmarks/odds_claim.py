@@ -1,4 +1,4 @@
-"""What the default ranking does on baskets it never saw: run once, after the code is frozen.
+"""The default ranking on held-out baskets: run once, after the code is frozen.
 
     NEATREC_DATA=FOLDER python -m benchmarks.odds_claim [PART...] [--save]
 

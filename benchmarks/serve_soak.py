@@ -33,7 +33,7 @@ ASKED = (("{item}", 200, 0.8), ("none-{item}", 404, 0.15), ("{item}&k=0", 422, 0
 
 @dataclass
 class Asked:
-    """What the callers saw."""
+    """Results of the callers."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     unexpected: int = 0

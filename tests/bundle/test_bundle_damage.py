@@ -1,4 +1,4 @@
-"""Whatever is not byte for byte what was written is refused, with the name of the file."""
+"""Any changed byte is refused, with the name of the file."""
 
 import json
 import os

@@ -43,7 +43,7 @@ HOW = (
     *("gone", "empty", "short", "long", "other-type", "flat"),
     *("lowest", "highest", "negative", "nan", "inf", "shuffled"),
 )
-"""What is done to a column or an array."""
+"""Changes to a column or an array."""
 ITEMS = ("100", "200", "305", "900", "901")
 """Of a planted pair, a plain one, one never bought, one without category."""
 PATHS = (

@@ -1,4 +1,4 @@
-"""What every command keeps to: exit codes, streams, JSON errors, no traceback."""
+"""Conventions of every command: exit codes, streams, JSON errors, no traceback."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What cannot be counted is refused with a sentence that says what to do."""
+"""Baskets that cannot be counted are refused, with the next step."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What is particular to the embedding models: settings, presets, users, negatives."""
+"""Particulars of the embedding models: settings, presets, users, negatives."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class BadFile(NamedTuple):
     expected: str
     """"reads" or "refuses"."""
     match: str
-    """What the message says (refuses), or the baskets as {id: [items in order]} in repr (reads)."""
+    """Message (refuses), or the baskets as {id: [items in order]} in repr (reads)."""
     options: Mapping[str, Any]
     """`SourceOptions`, by name; a value "@NAME" is a file in the folder."""
 

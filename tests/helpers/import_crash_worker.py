@@ -16,12 +16,12 @@ PHASES = {
     "append": ("read", "part", "sync", "rename"),
     "replace": ("read", "link", "part", "sync", "rename", "exchange", "remove"),
 }
-"""What an import does, by the way in which it adds orders."""
+"""Effect of an import, by the way in which it adds orders."""
 HEADER = "order_id,sku,position"
 
 
 def rows_of(version: int, way: str) -> list[str]:
-    """What import number `version` brings: a new basket and, to replace, the one before with a
+    """Orders of import number `version`: a new basket and, to replace, the one before with a
     third item."""
     rows = [f"{version},tea,1", f"{version},item {version % 5},2"]
     if way == "replace" and version > 1:
@@ -30,7 +30,7 @@ def rows_of(version: int, way: str) -> list[str]:
 
 
 def rows_after(version: int, way: str) -> list[str]:
-    """What the folder holds after that many imports."""
+    """Content of the folder after that number of imports."""
     rows = [row for number in range(1, version + 1) for row in rows_of(number, "append")]
     return rows + [f"{number},jam,3" for number in range(1, version) if way == "replace"]
 

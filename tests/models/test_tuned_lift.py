@@ -102,7 +102,7 @@ def test_too_few_strong_pairs_leave_k_at_one(caplog: pytest.LogCaptureFixture) -
 
 @pytest.mark.real
 def test_the_strength_for_the_instacart_half_split(instacart: Baskets) -> None:
-    """What the real orders ask for; it puts cream cheese next to bagels."""
+    """The strength that real orders need; it puts cream cheese next to bagels."""
     train = half(instacart).train
     model = make_model("shrunk-lift-tuned").fit(train)
     assert (model.learned["k"], model.learned["strong_pairs"]) == (1.5, 10_106)

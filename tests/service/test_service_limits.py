@@ -1,4 +1,4 @@
-"""What the API refuses, and that it says why; slow and vanished callers."""
+"""Requests that the API refuses, with the reason; slow and vanished callers."""
 
 import asyncio
 import json

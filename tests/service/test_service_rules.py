@@ -1,4 +1,4 @@
-"""What the shop decides: rules and what is available, read again when they change."""
+"""Decisions of the shop: rules and available items, read again when they change."""
 
 from datetime import date, timedelta
 from pathlib import Path

@@ -215,7 +215,7 @@ def test_swaps_under_load_fail_no_request_and_mix_no_versions(versions, tmp_path
 
 
 def said(bundle: Path, paths: list[str]) -> dict[str, Any]:
-    """What a server over one bundle alone says."""
+    """Answers of a server with one bundle only."""
     asking = TestClient(make_app(ServiceSettings(bundle)))
     return {path: asking.get(path).json()["complements"] for path in paths}
 

@@ -46,7 +46,7 @@ def shop() -> Shop:
 
 
 def sample(largest_expected: Floats, made: Shop | None = None) -> PairSample:
-    """What is kept by these limits; the pairs that could have been seen are a tenth of all."""
+    """Pairs kept by these limits; the pairs that could have been seen are a tenth of all."""
     _, expected, count = made or shop()
     kept = expected <= largest_expected[np.minimum(count.astype(int), len(largest_expected) - 1)]
     return PairSample(
