@@ -120,7 +120,7 @@ def _check(baskets: Baskets, options: CountOptions) -> None:
             f"lines, which make {pairs[longest]:,} pairs, more than "
             f"`max_basket_pairs` = {options.max_basket_pairs:,}",
             hint="Raise --max-basket-pairs, or leave the basket out "
-            "(it may be a whole day's sales or a test).",
+            "(it may be the sales of a day, or a test).",
             argument="max_basket_pairs",
         )
 

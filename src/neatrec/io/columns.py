@@ -131,7 +131,7 @@ def _category(
 def _attributes(
     options: SourceOptions, first: InputTable, export: Export | None
 ) -> tuple[str, ...]:
-    """The columns of the whole basket: those named, those of an import, or a store."""
+    """The columns of baskets: those named, those of an import, or a store."""
     if options.attributes:
         return tuple(
             f"{ATTRIBUTE}{name}" if f"{ATTRIBUTE}{name}" in first.columns else name

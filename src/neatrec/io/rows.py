@@ -181,7 +181,7 @@ def line_of(loaded: LoadedRows, row: int) -> tuple[InputTable, int]:
 
 
 def _no_records(database: Database, table: InputTable) -> list[BadRow]:
-    """The rows of a CSV that are no records, after a scan of it."""
+    """The rows of a scanned CSV that are no records."""
     if table.csv is None:
         return []
     rows = database.rows(

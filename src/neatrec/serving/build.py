@@ -59,7 +59,7 @@ class BuiltTable:
             Columns within which the evidence is measured; None: basket size, month and store, as
             far as they are known, (): none.
         same_category
-            Place of answers of the question's own category, where a question names none.
+            Position of answers from the query's own category, unless a question names one.
         """
         started = time.perf_counter()
         category = category_of(model.catalog, model.parameters.to_dict())

@@ -132,7 +132,7 @@ def times_chance(ratio: float) -> str:
 
 
 def at_least(ratio: float) -> str:
-    """A lower limit, rounded down: whole from 10 on, with one decimal below.
+    """A lower limit, rounded down: to an integer from 10 on, to one decimal below.
 
     >>> at_least(9.16), at_least(2.19), at_least(1234.5)
     ('9.1x', '2.1x', '1,234x')

@@ -28,7 +28,7 @@ Table = npt.NDArray[np.float32]
 
 
 def width(dim: int) -> int:
-    """`dim` rounded up to whole vector registers: 104 for 100."""
+    """`dim` rounded up to full vector registers: 104 for 100."""
     return -(-dim // LANES) * LANES
 
 
