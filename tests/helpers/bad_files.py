@@ -149,7 +149,7 @@ NOTHING_IN_IT = [
         {name: pa.array([], pa.int64()) for name in ("order_id", "sku", "pos")},
         "no rows",
     ),
-    refuses("parquet without columns", parquet(pa.table({})), "has no columns"),
+    refuses("parquet without columns", parquet(pa.table({})), "cannot read .*orders.parquet"),
     refuses("empty gzip", csv(gzip.compress(b""), "orders.csv.gz"), "is empty"),
     refuses("empty folder", lambda folder: str(folder), "holds no CSV"),
     refuses("folder of other files", files("shop", shop__readme_DOT_txt="hello"), "holds no CSV"),
@@ -174,10 +174,10 @@ NO_SUCH_FILE = [
 
 WRONG_KIND = [
     refuses("a parquet that is none", csv(GOOD, "orders.parquet"),
-        "called Parquet but does not begin like one"),
-    refuses("a cut-off parquet", cut_parquet, "not a complete Parquet", given=PAIR),
+        "called .parquet but does not begin like one"),
+    refuses("a cut-off parquet", cut_parquet, "cannot read .*orders.parquet", given=PAIR),
     refuses("a parquet with a broken page", parquet_with_broken_page, "cannot read", given=PAIR),
-    refuses("a parquet of two letters", csv(b"PAR1", "orders.parquet"), "not a complete Parquet"),
+    refuses("a parquet of two letters", csv(b"PAR1", "orders.parquet"), "cannot read .*orders.parquet"),
     refuses("an Excel workbook", csv(b"PK\x03\x04" + bytes(100), "orders.csv"),
         "Excel workbook: save it as CSV"),
     refuses("a zstd file", b"\x28\xb5\x2f\xfd" + bytes(100), "zstd"),

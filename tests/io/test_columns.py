@@ -103,23 +103,12 @@ EXPORTS = {
         {"7": ["Oat Milk", "TEA-1"], "8": ["TEA-1"]},
         ["ann@example.com", "bob@example.com"],
     ),
-    "WooCommerce's table of order products": (
-        "order_item_id,order_id,product_id,variation_id,customer_id,date_created,product_qty\n"
-        "1,7,50,0,3,2024-01-31 18:30:00,2\n2,7,51,0,3,2024-01-31 18:30:00,1\n",
-        {"7": ["50", "51"]},
-        ["3"],
-    ),
     "Magento's table of order items": (
         "item_id,order_id,parent_item_id,created_at,product_id,product_type,sku,name,qty_ordered\n"
         "1,7,,2024-01-31 18:30:00,50,simple,TEA-1,Green Tea,2.0000\n"
         "2,7,,2024-01-31 18:30:00,51,simple,MILK-1,Oat Milk,1.0000\n",
         {"7": ["MILK-1", "TEA-1"]},
         None,
-    ),
-    "Instacart's order lines": (
-        "order_id,product_id,add_to_cart_order,reordered,user_id,product_name\n7,TEA-1,2,1,3,Green Tea\n7,51,1,0,3,\n",
-        {"7": ["51", "TEA-1"]},
-        ["3"],
     ),
 }
 

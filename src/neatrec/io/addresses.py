@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-from neatrec.errors import SourceError
+from neatrec.errors import SourceError, must_be
 
-ADDRESS = re.compile(
-    r"\s*(?P<jdbc>jdbc:)?(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<rest>.*)", re.IGNORECASE | re.DOTALL
-)
+ADDRESS = re.compile(r"\s*(?P<scheme>[a-z][a-z0-9+.:-]*)://(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
 SECRET = re.compile(
     r"(^|[?&;#,\s])(pass|[\w.-]*(passw(or)?d|passphrase|pwd|secret|token|credential"
     r"|(api|access|private)[_-]?key)[\w.-]*)\s*=",
@@ -19,15 +17,7 @@ SECRET = re.compile(
 )
 """A parameter of an address, or of a text such as "host=shop password=...", with a secret value."""
 READABLE = ("postgresql",)
-SYNONYMS = {"postgres": "postgresql"}
 WHERE_SECRETS_ARE = {"postgresql": "The password is read from PGPASSWORD or ~/.pgpass."}
-INSTEAD = {
-    "http": "Download the file and give its path.",
-    "https": "Download the file and give its path.",
-    "s3": "Copy it with `aws s3 cp` and give the folder.",
-    "gs": "Copy it with `gcloud storage cp` and give the folder.",
-    "file": "Give the path alone.",
-}
 
 
 @dataclass(frozen=True)
@@ -78,29 +68,28 @@ def password_refused(what: str, scheme: str = "") -> SourceError:
     )
 
 
-def parse_address(source: str, known: Sequence[str] | None = None) -> Address:
-    """The address `source`, of one of the `known` kinds (None: any).
+def parse_address(source: str, known: Sequence[str] = ()) -> Address:
+    """The address `source`, of one of the `known` kinds (none: any).
 
     One that holds a password is refused without repeating it.
 
-    >>> parse_address("postgres://ann@db.shop:5433/orders?sslmode=require").shown
+    >>> parse_address("postgres://ann@db.shop:5433/orders?sslmode=require", READABLE).shown
     'postgresql://db.shop:5433/orders'
     """
     source = source.strip()
     found = ADDRESS.fullmatch(source)
     if found is None:
-        raise ValueError("no address")
+        raise must_be("address", "such as postgresql://host/name", source)
     given = found["scheme"].lower()
-    scheme = SYNONYMS.get(given, given)
+    scheme = "postgresql" if given == "postgres" else given
     user, _, host = found["rest"].rpartition("@")
     if SECRET.search(unquote(found["rest"])) or re.search("[:/]", unquote(user)):
         raise password_refused(f"a {scheme}:// address", scheme)
     shown = f"{scheme}://{re.split('[?#;]', host, maxsplit=1)[0]}"
-    if known is not None and (found["jdbc"] or scheme not in known):
-        hint = INSTEAD.get(scheme, "Export the rows as CSV or Parquet.")
+    if known and scheme not in known:
         raise SourceError(
-            f"{found['jdbc'] or ''}{scheme}:// is not an address that can be read: it must "
-            f"begin with {' or '.join(f'{each}://' for each in known)}",
-            hint=f"Write {shown}." if scheme in known else hint,
+            f"{scheme}:// is not an address that can be read: it must begin with "
+            f"{' or '.join(f'{each}://' for each in known)}",
+            hint="Download or export the rows as CSV or Parquet, and give the path.",
         )
     return Address(scheme, shown, source)

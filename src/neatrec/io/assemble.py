@@ -244,9 +244,6 @@ def _refuse_flat_positions(database: Database, columns: Columns) -> None:
             column=columns.position,
             hint="Use --position none if the cart order is not known.",
         )
-    if flat > 0.1 * several:
-        baskets = plural(flat, "basket has", "baskets have")
-        log.warning("%s one position for all their lines: is %s the cart order?", baskets, name)
 
 
 def _basket_columns(database: Database, columns: Columns) -> dict[str, Any]:

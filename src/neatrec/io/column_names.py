@@ -108,17 +108,6 @@ EXPORTS = (
         },
     ),
     Export(
-        "WooCommerce's table of order products",
-        ("order_item_id", "order_id", "product_id", "product_qty"),
-        {
-            "basket": ("order_id",),
-            "item": ("product_id",),
-            "quantity": ("product_qty",),
-            "user": ("customer_id",),
-            "time": ("date_created",),
-        },
-    ),
-    Export(
         "Magento's table of order items",
         ("item_id", "order_id", "sku", "qty_ordered"),
         {
@@ -129,11 +118,6 @@ EXPORTS = (
             "price": ("price",),
             "time": ("created_at",),
         },
-    ),
-    Export(
-        "Instacart's order lines",
-        ("order_id", "product_id", "add_to_cart_order", "reordered"),
-        {"basket": ("order_id",), "item": ("product_id",), "position": ("add_to_cart_order",)},
     ),
 )
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from neatrec.errors import bad_file, writing
+from neatrec.io.database import TMPDIR
 from neatrec.io.files import SourceFile, unreadable
 from neatrec.io.options import SourceOptions
 from neatrec.text import printable
@@ -94,7 +95,11 @@ def _row_per_item(file: SourceFile, path: Path, folder: Path, delimiter: str) ->
 def _unpacked(file: SourceFile, folder: Path) -> Path:
     """The content of a gzip file; a truncated or damaged one is refused."""
     target = folder / f"plain-{uuid4().hex}.csv"
-    with writing(TEMPORARY, folder), gzip.open(file.path) as source, target.open("wb") as out:
+    with (
+        writing(TEMPORARY, folder, TMPDIR),
+        gzip.open(file.path) as source,
+        target.open("wb") as out,
+    ):
         try:
             shutil.copyfileobj(source, out, CHUNK)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -141,7 +146,7 @@ def _in_utf8(file: SourceFile, path: Path, folder: Path, encoding: str) -> Path:
     target = folder / f"plain-{uuid4().hex}.csv"
     line = 1
     try:
-        with writing(TEMPORARY, folder), target.open("wb") as out:
+        with writing(TEMPORARY, folder, TMPDIR), target.open("wb") as out:
             for text in _decoded(path, encoding):
                 line += text.count("\n")
                 out.write(text.encode("utf-8"))

@@ -55,13 +55,14 @@ class Database:
     def execute(
         self, sql: str, parameters: Iterable[Any] = (), table: InputTable | None = None
     ) -> None:
-        """Run a statement; `table` is the one that it reads."""
-        with self.own_errors(table):
-            self.connection.execute(sql, list(parameters)).fetchall()
+        """Run a statement that returns nothing; `table` is the one that it reads."""
+        self.rows(sql, parameters, table)
 
-    def rows(self, sql: str, parameters: Iterable[Any] = ()) -> list[Any]:
-        """All rows of a query."""
-        with self.own_errors():
+    def rows(
+        self, sql: str, parameters: Iterable[Any] = (), table: InputTable | None = None
+    ) -> list[Any]:
+        """All rows of a query; `table` is the one that it reads."""
+        with self.own_errors(table):
             return list(self.connection.execute(sql, list(parameters)).fetchall())
 
     def arrow(self, sql: str) -> pa.Table:

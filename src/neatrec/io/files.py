@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from neatrec.errors import SourceError, bad_file
@@ -19,10 +20,12 @@ JSON_ENDINGS = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz", ".json", ".json.
 HEAD = 64
 """First bytes of a file, which tell its kind."""
 KINDS = {
+    b"\x1f\x8b": "gz",
     b"PAR1": "parquet",
     b"ARROW1": "arrow",
     b"\xff\xff\xff\xff": "arrow",  # a stream
 }
+CALLED = {".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow"}
 JSON = re.compile(rb"(\xef\xbb\xbf)?\s*(\{|\[\s*\{)")
 # what other tools' files begin with, and how to get a CSV out of them
 OTHER_FORMATS = {
@@ -60,7 +63,7 @@ def find_files(source: str) -> list[SourceFile]:
         if path.exists():
             return [open_file(path)]
         if glob.has_magic(source):
-            return [open_file(Path(match)) for match in _matches(source)]
+            return [open_file(file) for file in _matches(source)]
     except OSError as error:
         raise unreadable(source, error) from error
     except ValueError as error:  # a NUL character in the path
@@ -71,23 +74,23 @@ def find_files(source: str) -> list[SourceFile]:
 
 
 def _in_folder(folder: Path) -> list[Path]:
-    named = [file for file in folder.rglob("*") if file.name.lower().endswith(ENDINGS)]
-    files = sorted(
+    named = sorted(file for file in folder.rglob("*") if file.name.lower().endswith(ENDINGS))
+    # Spark and Hadoop leave markers that begin with an underscore or a dot
+    files = [
         file
         for file in named
-        # Spark and Hadoop leave markers that begin with an underscore or a dot
-        if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
-        and file.is_file()
-    )
+        if file.is_file()
+        and not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
+    ]
     if not files:
         trouble = "holds no CSV, Parquet, JSON lines or Arrow file"
         raise bad_file(folder, trouble, hint="Give a file or a glob such as 'orders/*.csv'.")
     return files
 
 
-def _matches(pattern: str) -> list[str]:
-    matches = glob.glob(pattern, recursive=True)
-    files = sorted(match for match in matches if Path(match).is_file())
+def _matches(pattern: str) -> list[Path]:
+    matches = map(Path, glob.glob(pattern, recursive=True))
+    files = sorted(match for match in matches if match.is_file())
     if not files:
         hint = "Quote the pattern, check the folder."
         raise SourceError(f"no file matches {printable(pattern)}", file=pattern, hint=hint)
@@ -95,16 +98,10 @@ def _matches(pattern: str) -> list[str]:
 
 
 def _near(path: Path) -> str:
-    from difflib import get_close_matches
-
-    inside = path.with_suffix("") / path.name
-    if inside.is_file():
-        return f"Did you mean {printable(inside)}?"
     if path.parent.is_dir():
         # stems, because the same ending makes no likeness
         stems = {other.stem: other for other in path.parent.iterdir()}
-        names = get_close_matches(path.stem, stems, n=1)
-        if names:
+        if names := get_close_matches(path.stem, stems, n=1):
             return f"Did you mean {printable(stems[names[0]])}?"
     return "Check the path."
 
@@ -123,31 +120,21 @@ def open_file(path: Path) -> SourceFile:
         if head.startswith(magic):
             raise bad_file(shown, f"is {what}")
     kind = _kind(head, shown.lower())
-    for ending, (called, is_one) in CALLED.items():
+    for ending, is_one in CALLED.items():
         if shown.lower().endswith(ending) and kind not in (is_one, "empty"):
-            trouble = f"is called {called} but does not begin like one"
+            trouble = f"is called {ending} but does not begin like one"
             raise bad_file(shown, trouble, hint="If it is a CSV, let its name end in .csv.")
     return SourceFile(path, kind)
-
-
-CALLED = {
-    ".parquet": ("Parquet", "parquet"),
-    ".pq": ("Parquet", "parquet"),
-    ".arrow": ("Arrow", "arrow"),
-}
-"""Ending -> what such a file is called, and its kind."""
 
 
 def _kind(head: bytes, name: str) -> str:
     if len(head) < HEAD and not head.strip():
         return "empty"
-    if head.startswith(b"\x1f\x8b"):
-        return "json" if name.endswith(JSON_ENDINGS) else "gz"
-    is_json = name.endswith(JSON_ENDINGS) or JSON.match(head)
-    return next(
-        (kind for magic, kind in KINDS.items() if head.startswith(magic)),
-        "json" if is_json else "csv",
-    )
+    kinds = [kind for magic, kind in KINDS.items() if head.startswith(magic)]
+    may_be_json = kinds in ([], ["gz"]) and name.endswith(JSON_ENDINGS)
+    if may_be_json or JSON.match(head):
+        return "json"
+    return kinds[0] if kinds else "csv"
 
 
 def text_of(path: Path, hint: str | None = None) -> str:

@@ -75,7 +75,9 @@ def import_orders(
     with writing("the orders into", folder, "It is as it was before."), _locked(folder):
         folder.mkdir(exist_ok=True)
         parts = _parts(folder, baskets)
-        shared = {part: ids for part in parts if len(ids := _shared(part, baskets))}
+        all_ids = {part: _ids(part) for part in parts}
+        shared = {part: ids.filter(pc.is_in(ids, baskets.ids)) for part, ids in all_ids.items()}
+        shared = {part: ids for part, ids in shared.items() if len(ids)}
         if shared and not replace:
             raise _is_there(baskets, folder, list(shared.values()))
         if shared:
@@ -83,22 +85,17 @@ def import_orders(
         else:
             _write_part(baskets, folder)
             sync_folder(folder)
-        counted = {part: _ids(part) for part in sorted(folder.glob(PART))}
-    return ImportResult(
-        len(baskets),
-        baskets.lines,
-        sum(map(len, shared.values())),
-        sum(len(pc.unique(ids)) for ids in counted.values()),
-        len(counted),
-        baskets.dropped,
-    )
+        files = len(list(folder.glob(PART)))
+    replaced = sum(map(len, shared.values()))
+    total = sum(map(len, all_ids.values())) - replaced + len(baskets)
+    return ImportResult(len(baskets), baskets.lines, replaced, total, files, baskets.dropped)
 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """`folder` for this import alone, by a lock beside it."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with folder.with_name(f".{folder.name}.lock").open("w") as handle:
+    with _beside(folder, "lock").open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -111,33 +108,29 @@ def _locked(folder: Path) -> Iterator[None]:
             _recover(folder)
 
 
-def _writing(folder: Path) -> Path:
-    return folder.with_name(f".{folder.name}.writing")
-
-
-def _previous(folder: Path) -> Path:
-    return folder.with_name(f".{folder.name}.previous")
+def _beside(folder: Path, what: str) -> Path:
+    return folder.with_name(f".{folder.name}.{what}")
 
 
 def _recover(folder: Path) -> None:
     """Remove the remains of a killed or failed import; restore a folder that it had moved."""
-    if not folder.exists() and _previous(folder).exists():
-        os.rename(_previous(folder), folder)
-    for left in (_writing(folder), _previous(folder), *folder.glob(".orders-*")):
+    if not folder.exists() and _beside(folder, "previous").exists():
+        os.rename(_beside(folder, "previous"), folder)
+    for left in (
+        _beside(folder, "writing"),
+        _beside(folder, "previous"),
+        *folder.glob(".orders-*"),
+    ):
         remove(left)
 
 
 def _parts(folder: Path, baskets: Baskets) -> list[Path]:
     """The files of earlier imports, whose columns must be those of `baskets`."""
-    others = [
-        file.name
-        for file in sorted(folder.iterdir())
-        if not file.match(PART) and not file.name.startswith(".")
-    ]
-    if others:
-        trouble = f"holds {printable(others[0])}, which no import wrote"
-        raise bad_file(folder, trouble, hint="Name a new or empty folder.")
     parts = sorted(folder.glob(PART))
+    for file in sorted(folder.iterdir()):
+        if file not in parts and not file.name.startswith("."):
+            trouble = f"holds {printable(file.name)}, which no import wrote"
+            raise bad_file(folder, trouble, hint="Name a new or empty folder.")
     ours = set(_table(baskets, 0, 0).column_names)
     theirs = set(pq.read_schema(parts[0]).names) if parts else ours
     if ours != theirs:
@@ -151,33 +144,24 @@ def _parts(folder: Path, baskets: Baskets) -> list[Path]:
     return parts
 
 
-def _ids(part: Path) -> pa.ChunkedArray:
-    return pq.read_table(part, columns=["basket"])["basket"].cast(pa.large_string())
-
-
-def _shared(part: Path, baskets: Baskets) -> pa.ChunkedArray:
-    """Basket ids of `part` that are among those of `baskets`."""
-    ids = pc.unique(_ids(part))
-    return ids.filter(pc.is_in(ids, baskets.ids))
+def _ids(part: Path) -> pa.Array:
+    return pc.unique(pq.read_table(part, columns=["basket"])["basket"].cast(pa.large_string()))
 
 
 def _is_there(baskets: Baskets, folder: Path, shared: list[Any]) -> SourceError:
     count = sum(map(len, shared))
-    first = min(pc.min(ids).as_py() for ids in shared)
+    first = printable(repr(min(pc.min(ids).as_py() for ids in shared)))
     more = "" if count == 1 else f" (the first of {count:,})"
-    return SourceError(
-        f"basket {printable(repr(first))} of {printable(baskets.source)} is in "
-        f"{printable(folder)} already{more}",
-        file=baskets.source,
-        hint="Leave it out, or replace the order in the folder with --replace.",
-    )
+    there = f"basket {first} of {printable(baskets.source)} is in {printable(folder)} already{more}"
+    hint = "Leave it out, or replace the order in the folder with --replace."
+    return SourceError(there, file=baskets.source, hint=hint)
 
 
 def _replace_orders(
     folder: Path, baskets: Baskets, parts: list[Path], shared: Mapping[Path, Any]
 ) -> None:
     """Exchange `folder` with a new one: its files without the shared orders, and a new part."""
-    new = _writing(folder)
+    new = _beside(folder, "writing")
     new.mkdir()
     for part in parts:
         if part not in shared:
@@ -192,9 +176,9 @@ def _replace_orders(
     _write_part(baskets, new)
     sync_folder(new)
     if not exchange(new, folder):
-        os.rename(folder, _previous(folder))
+        os.rename(folder, _beside(folder, "previous"))
         os.rename(new, folder)
-        remove(_previous(folder))
+        remove(_beside(folder, "previous"))
     sync_folder(folder.parent)
     remove(new)
 

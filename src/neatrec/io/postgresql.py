@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 CONNECT_SECONDS = 5
 """For each address of a host, of which there are often two."""
-MOST_LISTED = 20
+MAX_LISTED = 20
 CHOOSE = "Choose one with --table NAME, or select rows with --query FILE.sql."
 READABLE_TABLES = (
     "SELECT nspname::text || '.' || relname::text, "
@@ -49,11 +49,11 @@ def open_postgresql(
     with _cursor(address) as cursor:
         try:
             sql, shown = _selection(cursor, address, options)
-            rows = _watched(_reader(cursor, sql), address, failures)
+            names, rows = _reader(cursor, sql, address, failures)
         except dbapi.Error as error:
             raise bad_file(address.shown, f"refuses the query: {own_words(error)}") from error
         log.info("reading %s", printable(shown))
-        yield stream_table(database, shown, rows, failures)
+        yield stream_table(database, shown, names, rows, failures)
 
 
 @contextmanager
@@ -79,27 +79,18 @@ def _selection(cursor: Any, address: Address, options: SourceOptions) -> tuple[s
     if options.query is not None:
         return _query(options.query), f"the query on {address.shown}"
     cursor.execute(READABLE_TABLES)
-    shown, name = _selected(address, cursor.fetchall(), options.table)
-    return f"SELECT * FROM {name}", f"table {shown} of {address.shown}"
-
-
-def _selected(
-    address: Address, tables: Sequence[tuple[str, str, str]], name: str | None
-) -> tuple[str, str]:
-    """The table called `name`, or the only one: for messages, and in SQL."""
-    if not tables:
-        raise bad_file(address.shown, "holds no table that can be read")
+    tables = cursor.fetchall()
     for full, shown, in_sql in tables:
-        if name in (full, shown) or (name is None and len(tables) == 1):
-            return shown, in_sql
+        if options.table in (full, shown) or (options.table is None and len(tables) == 1):
+            return f"SELECT * FROM {in_sql}", f"table {shown} of {address.shown}"
     names = [shown for _, shown, _ in tables]
-    more = ", …" if len(names) > MOST_LISTED else ""
-    listed = ", ".join(printable(each, 60) for each in names[:MOST_LISTED]) + more
-    if name is None:
-        trouble = f"holds {plural(len(tables), 'table')}: {listed}"
+    more = ", …" if len(names) > MAX_LISTED else ""
+    listed = ", ".join(printable(each, 60) for each in names[:MAX_LISTED]) + more
+    if options.table is None:
+        trouble = f"holds {plural(len(tables), 'table')} that can be read: {listed or 'none'}"
         raise bad_file(address.shown, trouble, hint=CHOOSE)
-    trouble = f"has no table {printable(repr(name))}; it has: {listed}"
-    hint = did_you_mean(name, names, CHOOSE)
+    trouble = f"has no table {printable(repr(options.table))}; it has: {listed or 'none'}"
+    hint = did_you_mean(options.table, names, CHOOSE)
     raise bad_file(address.shown, trouble, argument="table", hint=hint)
 
 
@@ -115,8 +106,10 @@ def _query(query: str | Path) -> str:
     return text + "\n"  # a comment on its last line ends there
 
 
-def _reader(cursor: Any, sql: str) -> pa.RecordBatchReader:
-    """The rows of `sql`, read in a transaction that cannot write.
+def _reader(
+    cursor: Any, sql: str, address: Address, failures: list[SourceError]
+) -> tuple[list[str], pa.RecordBatchReader]:
+    """The names of the columns of `sql`, and its rows, read in a transaction that cannot write.
 
     PostgreSQL writes types without an Arrow equivalent as text: enums, UUIDs, intervals, hosts.
     """
@@ -130,11 +123,8 @@ def _reader(cursor: Any, sql: str) -> pa.RecordBatchReader:
         sql = f"SELECT {', '.join(columns)} FROM ({sql}) AS source({', '.join(names)})"
     cursor.execute(sql)
     rows = cursor.fetch_record_batch()
-    pairs = zip(rows.schema, schema.names, strict=True)
-    named = pa.schema([field.with_name(name) for field, name in pairs])
-    return pa.RecordBatchReader.from_batches(
-        named, (batch.rename_columns(named.names) for batch in rows)
-    )
+    batches = _batches(rows, address, failures)
+    return schema.names, pa.RecordBatchReader.from_batches(rows.schema, batches)
 
 
 def _is_odd(kind: pa.DataType) -> bool:
@@ -144,23 +134,15 @@ def _is_odd(kind: pa.DataType) -> bool:
     return is_extension or pa.types.is_binary(kind) or pa.types.is_interval(kind)
 
 
-def _watched(
-    reader: pa.RecordBatchReader, address: Address, failures: list[SourceError]
-) -> pa.RecordBatchReader:
-    """The same rows; `failures` tells why they broke off."""
-    import pyarrow as pa
-
-    return pa.RecordBatchReader.from_batches(reader.schema, _batches(reader, address, failures))
-
-
 def _batches(
-    reader: pa.RecordBatchReader, address: Address, failures: list[SourceError]
+    rows: pa.RecordBatchReader, address: Address, failures: list[SourceError]
 ) -> Iterator[pa.RecordBatch]:
+    """The same rows; `failures` tells why they broke off."""
     import pyarrow as pa
     from adbc_driver_postgresql import dbapi
 
     try:
-        yield from reader
+        yield from rows
     except (dbapi.Error, OSError, pa.ArrowException) as error:
         trouble = f"failed while it was read: {own_words(error)}"
         failures.append(bad_file(address.shown, trouble, hint="Nothing was kept; run it again."))

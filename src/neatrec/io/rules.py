@@ -247,44 +247,29 @@ def _iso_or_count(value: str) -> str:
     )
 
 
-class DateEvidence(NamedTuple):
-    """Numeric dates with one separator."""
-
-    separator: str
-    shortest: int
-    """Digits of the shortest year."""
-    longest: int
-    low: int
-    """The smallest first number."""
-    day_first: int
-    """Values that only day first explains."""
-    month_first: int
-    example: str
-
-
 def _day_and_month(database: Database, raw: str, columns: Columns) -> list[str]:
     """The formats of a column of dates such as 03/08/19, by what all of its values put first."""
     parts = f"regexp_extract(\"time\", '^{NUMERIC_DATE}$', ['one', 'separator', 'two', 'year'])"
-    numbers = "TRY_CAST(p.one AS INTEGER) AS one, TRY_CAST(p.two AS INTEGER) AS two"
-    query = (
-        "SELECT separator, min(year), max(year), min(one), "
-        "count(*) FILTER (one > 12 AND two <= 12), count(*) FILTER (two > 12 AND one <= 12), "
-        f"any_value(value) FROM (SELECT value, p.separator AS separator, {numbers}, "
-        f'length(p.year) AS year FROM (SELECT "time" AS value, {parts} AS p FROM {raw}) '
-        "WHERE p.separator <> '') GROUP BY 1 ORDER BY 1"
+    numbers = (
+        "CAST(p.one AS INTEGER) AS one, CAST(p.two AS INTEGER) AS two, length(p.year) AS year, "
+        "p.separator AS separator"
     )
-    seen = [DateEvidence(*row) for row in database.rows(query)]
-    separators = [each.separator for each in seen]
-    day_first = any(each.day_first for each in seen)
-    month_first = any(each.month_first for each in seen)
-    short = any(each.shortest == 2 for each in seen)
-    may_be_year_first = short and ("-" in separators or all(each.low > 12 for each in seen))
+    query = (
+        "SELECT list_sort(list(DISTINCT separator)), list_sort(list(DISTINCT year)), "
+        "min(one) > 12, coalesce(bool_or(one > 12 AND two <= 12), false), "
+        "coalesce(bool_or(two > 12 AND one <= 12), false), min(value) "
+        f'FROM (SELECT value, {numbers} FROM (SELECT "time" AS value, {parts} AS p FROM {raw}) '
+        "WHERE p.separator <> '')"
+    )
+    separators, years, is_high, day_first, month_first, example = database.rows(query)[0]
+    example = printable(example, 40)
+    may_be_year_first = 2 in years and ("-" in separators or is_high)
     with_dots = separators == ["."]  # nobody writes the month first with dots
     if not with_dots and (day_first == month_first or may_be_year_first):
         trouble = "some dates have the day first and some the month"
         if not (day_first and month_first):
-            numbers = "do not tell which number is the day, the month and the year"
-            trouble = f"dates such as {printable(seen[0].example, 40)} {numbers}"
+            unclear = "do not tell which number is the day, the month and the year"
+            trouble = f"dates such as {example} {unclear}"
         hint = (
             "Give the format: --time-format '%d/%m/%y' for day first, '%m/%d/%y' for month first "
             "(%Y: four digits)."
@@ -292,12 +277,11 @@ def _day_and_month(database: Database, raw: str, columns: Columns) -> list[str]:
         raise bad_file(database.source, trouble, column=columns.time, hint=hint)
     order = "day" if with_dots or day_first else "month"
     if not with_dots:
-        log.info("dates such as %s: the %s comes first", printable(seen[0].example, 40), order)
-    lengths = {length for each in seen for length in (each.shortest, each.longest)}
-    # two digits first: four would take them for the first century
-    years = [sign for length, sign in ((2, "%y"), (4, "%Y")) if length in lengths]
+        log.info("dates such as %s: the %s comes first", example, order)
     days = ["%d", "%m"] if order == "day" else ["%m", "%d"]
-    dates = [separator.join([*days, year]) for separator in separators for year in years]
+    # two digits first: four would take them for the first century
+    signs = ["%y" if digits == 2 else "%Y" for digits in years]
+    dates = [separator.join([*days, sign]) for separator in separators for sign in signs]
     return [date + clock for date in dates for clock in _CLOCK_FORMATS]
 
 

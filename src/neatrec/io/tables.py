@@ -15,7 +15,7 @@ from uuid import uuid4
 from neatrec.errors import SourceError, bad_file, must_be
 from neatrec.io.csv_text import CsvText, prepare_csv
 from neatrec.io.database import Database, literal, quoted
-from neatrec.io.files import SourceFile, unreadable
+from neatrec.io.files import SourceFile
 from neatrec.io.options import SourceOptions
 from neatrec.text import printable
 
@@ -83,13 +83,13 @@ def open_table(
         trouble = f"left out for a file with columns, as {printable(file.shown)} is"
         raise must_be("basket_per_line", trouble, True)
     if file.kind == "parquet":
-        _require_parquet_columns(file)
         path = _plain_path(file.path, database.folder)
         scan = "read_parquet(?, binary_as_string = true)"
         return described(database, InputTable(file.shown, scan, (str(path),)))
     if file.kind == "arrow":
         failures: list[SourceError] = []
-        return stream_table(database, file.shown, _arrow_batches(file, failures), failures)
+        rows = _arrow_batches(file, failures)
+        return stream_table(database, file.shown, rows.schema.names, rows, failures)
     if file.kind == "json":
         return _json_table(database, file)
     text = prepare_csv(file, database.folder, options, wanted) if file.kind != "empty" else None
@@ -118,9 +118,7 @@ def _csv_table(database: Database, file: SourceFile, text: CsvText) -> InputTabl
 
 def described(database: Database, table: InputTable) -> InputTable:
     """`table` with the name and type of each column."""
-    with database.own_errors(table):
-        query = f"DESCRIBE SELECT * FROM {table.scan}"
-        rows = database.connection.execute(query, list(table.parameters)).fetchall()
+    rows = database.rows(f"DESCRIBE SELECT * FROM {table.scan}", table.parameters, table)
     columns = tuple(SqlColumn(name, kind) for name, kind, *_ in rows)
     names = table.columns or tuple(column.name for column in columns)
     return replace(table, columns=names, sql_columns=columns)
@@ -135,27 +133,25 @@ def refuse_selection(shown: str, options: SourceOptions) -> None:
 
 
 def stream_table(
-    database: Database, shown: str, reader: pa.RecordBatchReader, failures: list[SourceError]
+    database: Database,
+    shown: str,
+    names: Sequence[str],
+    reader: pa.RecordBatchReader,
+    failures: list[SourceError],
 ) -> InputTable:
     """The rows of `reader`, which can be read once and notes in `failures` why it broke off."""
-    names = tuple(map(str, reader.schema.names))
-    with database.own_errors(InputTable(shown, "")):
-        plain = reader.schema.empty_table().rename_columns([f"c{i}" for i in range(len(names))])
-        types = database.connection.from_arrow(plain).types
-        relation = f"stream{uuid4().hex}"
-        database.connection.register(relation, _renamed(reader))
-    columns = tuple(SqlColumn(f"c{i}", str(kind)) for i, kind in enumerate(types))
-    return InputTable(shown, relation, (), names, columns, failures=failures)
-
-
-def _renamed(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """The same rows under names that are unlike each other."""
     import pyarrow as pa
 
-    names = [f"c{i}" for i in range(len(reader.schema))]
-    fields = [field.with_name(name) for field, name in zip(reader.schema, names, strict=True)]
-    batches = (batch.rename_columns(names) for batch in reader)
-    return pa.RecordBatchReader.from_batches(pa.schema(fields), batches)
+    in_sql = [f"c{i}" for i in range(len(names))]  # unlike each other, as `names` may not be
+    plain = reader.schema.empty_table().rename_columns(in_sql)
+    batches = (batch.rename_columns(in_sql) for batch in reader)
+    relation = f"stream{uuid4().hex}"
+    with database.own_errors(InputTable(shown, "")):
+        types = database.connection.from_arrow(plain).types
+        renamed = pa.RecordBatchReader.from_batches(plain.schema, batches)
+        database.connection.register(relation, renamed)
+    columns = tuple(SqlColumn(name, str(kind)) for name, kind in zip(in_sql, types, strict=True))
+    return InputTable(shown, relation, (), tuple(names), columns, failures=failures)
 
 
 def _arrow_batches(file: SourceFile, failures: list[SourceError]) -> pa.RecordBatchReader:
@@ -235,21 +231,13 @@ def as_arrow(frame: Any) -> pa.Table:
     """An Arrow-capable data frame as an Arrow table."""
     import pyarrow as pa
 
-    if not isinstance(frame, dict) and not any(
-        hasattr(frame, name) for name in ("__arrow_c_stream__", "__dataframe__")
-    ):
-        raise SourceError(
-            f"cannot read {type(frame).__name__} as a table of orders",
-            hint="Pass a path, a pandas, polars or pyarrow table, or a DuckDB relation; to "
-            "`neatrec.fit` and `fit` of a model also lists of items.",
-        )
     try:
         table = frame if isinstance(frame, pa.Table) else pa.table(frame)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise SourceError(
-            f"cannot read {type(frame).__name__} as a table: {printable(error)}",
-            hint="Pass a pandas, polars or pyarrow table whose columns each hold one type; ids may "
-            "be cast to str.",
+            f"cannot read {type(frame).__name__} as a table of orders: {printable(error)}",
+            hint="Pass a path, or a pandas, polars or pyarrow table whose columns each hold one "
+            "type; ids may be cast to str. `neatrec.fit` takes lists of items too.",
         ) from error
     if not table.num_rows:
         raise SourceError("the data frame has no rows")
@@ -258,7 +246,7 @@ def as_arrow(frame: Any) -> pa.Table:
 
 def frame_table(database: Database, table: pa.Table) -> InputTable:
     """The table of a data frame."""
-    return stream_table(database, DATA_FRAME, table.to_reader(), [])
+    return stream_table(database, DATA_FRAME, table.column_names, table.to_reader(), [])
 
 
 def refuse_doubles(table: InputTable, used: Sequence[str]) -> None:
@@ -267,20 +255,6 @@ def refuse_doubles(table: InputTable, used: Sequence[str]) -> None:
         if count > 1 and name in used:
             trouble = f"occurs {count} times"
             raise bad_file(table.shown, trouble, column=name, hint="Rename one of them.")
-
-
-def _require_parquet_columns(file: SourceFile) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        names = pq.read_schema(file.path).names
-    except (OSError, pa.ArrowException, ValueError) as error:
-        if isinstance(error, OSError) and error.errno:
-            raise unreadable(file.path, error) from error
-        raise _damaged(file, "Parquet", error) from error
-    if not names:
-        raise bad_file(file.shown, "has no columns", hint="Check the export that wrote it.")
 
 
 def _damaged(file: SourceFile, kind: str, error: Exception) -> SourceError:
