@@ -70,7 +70,7 @@ def margins_plainly(
 
 
 def as_dict(found: Counts) -> dict[tuple[int, int], tuple[int, int | None]]:
-    known = found.get("customers")
+    known = found.columns.get("customers")
     customers = [None] * len(found) if known is None else known.tolist()
     pairs = zip(found.query.tolist(), found.item.tolist(), strict=True)
     return dict(zip(pairs, zip(found.count.tolist(), customers, strict=True), strict=True))
@@ -84,7 +84,7 @@ def assert_counted_right(found: Counts, baskets: Baskets, counting: CountOptions
     if counting.directed:
         assert found.column("reverse").tolist() == [plain.get((v, q), (0, 0))[0] for q, v in plain]
     else:
-        assert found.get("reverse") is None
+        assert found.columns.get("reverse") is None
     m = found.margins
     assert (m.first.tolist(), m.second.tolist(), m.records, m.pairs, m.baskets) == margins_plainly(
         baskets, counting

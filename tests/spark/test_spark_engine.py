@@ -52,7 +52,7 @@ def test_awkward_baskets_are_counted_alike(counting: CountOptions) -> None:
 def test_baskets_without_users_and_with_nothing_to_count() -> None:
     baskets = Baskets.from_lists([["a"], ["b"], ["a", "b"]])
     found = count(baskets, CountOptions(), SPARK)
-    assert (found.count.tolist(), found.get("customers")) == ([1], None)
+    assert (found.count.tolist(), found.columns.get("customers")) == ([1], None)
     nothing = count(baskets, CountOptions(min_basket=3), SPARK)
     assert (len(nothing), nothing.margins.records, nothing.margins.baskets) == (0, 0, 0)
 

@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.compiled import splitmix64
-from neatrec.cooccurrence.count_kernels import count_rows
-from neatrec.cooccurrence.layout import RowCounters, Rows, order_of_pairs
+from neatrec.cooccurrence.layout import RowCounters, Rows, count_rows, order_of_pairs
 from neatrec.data.counts import Column, CountOptions, Int32, Int64, Mask
 from neatrec.data.pair_search import find_pairs
 

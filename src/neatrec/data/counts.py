@@ -217,10 +217,6 @@ class Counts:
             raise must_be_one_of("column", list(self.columns), name)
         return self.columns[name]
 
-    def get(self, name: str) -> Column | None:
-        """A column, or None where the baskets could not give it."""
-        return self.columns.get(name)
-
     def row(self, query: int) -> slice:
         """Where the pairs of one query stand.
 

@@ -1,6 +1,6 @@
 """The Spark engine: each task counts one band of rows with the compiled counter.
 
-Row r is the item of rank r with its partners of lower rank (`count_kernels.py`). A band of rows
+Row r is the item of rank r with its partners of lower rank (`layout.py`). A band of rows
 needs only the lines up to its last rank in the baskets that hold one of its items. Bands are
 independent of each other, and their counts are final.
 
