@@ -10,7 +10,6 @@ plus the sum of log shrunk lifts, k = 5) is a plain reference.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.half_split import orders
-from benchmarks.harness import commit, save, table
+from benchmarks.harness import argument_parser, commit, save, table
 from neatrec.cooccurrence import CountOptions
 from neatrec.cooccurrence.count_book import CountBook
 from neatrec.data.baskets import Baskets
@@ -123,9 +122,7 @@ def shown(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--carts", type=int, default=CARTS)
     claim(parser.parse_args().carts)
 

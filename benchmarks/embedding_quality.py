@@ -12,7 +12,6 @@ seeds.
 
 from __future__ import annotations
 
-import argparse
 from collections import defaultdict
 from dataclasses import replace
 from importlib.util import find_spec
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.half_split import Outcome, Trial, attempts, half_part
-from benchmarks.harness import save, table
+from benchmarks.harness import argument_parser, save, table
 from neatrec.evaluation.summary import compare_models, find_test
 
 PAPER = ("neat", "neat-bpr", "item2vec", "triple2vec")
@@ -102,9 +101,7 @@ def as_rows(lines: list[dict[str, Any]]) -> list[list[str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--rows", nargs="*", choices=list(ROWS), help="only these")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=1)

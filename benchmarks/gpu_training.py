@@ -12,7 +12,6 @@ another folder, NEATREC_COMMIT the commit of a copy.
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 import time
@@ -24,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import RESULTS, commit, machine, versions
+from benchmarks.harness import RESULTS, argument_parser, commit, machine, versions
 from neatrec.data.baskets import Baskets
 from neatrec.models import Run, make_model
 from neatrec.models.embeddings.kernels import gpu
@@ -255,9 +254,7 @@ def recorded(file: Path) -> Row:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--baskets", type=int, default=3_200_000)
     parser.add_argument("--items", type=int, default=49_688)
     parser.add_argument(

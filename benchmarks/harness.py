@@ -7,6 +7,7 @@ timed; see `_worker.py`.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -24,6 +25,12 @@ ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
 
 Run = dict[str, Any]
+
+
+def argument_parser(description: str | None) -> argparse.ArgumentParser:
+    """A parser whose help begins with the docstring of the script, line by line."""
+    layout = argparse.RawDescriptionHelpFormatter
+    return argparse.ArgumentParser(description=description, formatter_class=layout)
 
 
 def data_folder(name: str, needed: Sequence[str]) -> Path:

@@ -12,7 +12,6 @@ each: results/interval_PART.json.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +21,7 @@ import numpy.typing as npt
 from scipy import special
 
 from benchmarks.half_split import orders
-from benchmarks.harness import commit, save
+from benchmarks.harness import argument_parser, commit, save
 from neatrec.data.splits import half
 from neatrec.evaluation.intervals import Dyads, interval, resampled_means
 from neatrec.evaluation.metrics import hit_rate
@@ -193,9 +192,7 @@ def on_populations(draws: int) -> dict[str, Any]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("parts", nargs="*", help="populations, instacart; default: populations")
     parser.add_argument("--draws", type=int, default=600)
     parser.add_argument("--save", action="store_true")

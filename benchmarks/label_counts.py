@@ -8,12 +8,11 @@ Written to results/label_counts.json; docs/explanation/labels.md shows it. Needs
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import data_folder, save, table
+from benchmarks.harness import argument_parser, data_folder, save, table
 from neatrec.io import read_baskets
 from neatrec.labels import Labels, make_labels, shuffle_null
 
@@ -40,9 +39,7 @@ def shared(first: Labels, second: Labels, level: float) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     rounds = parser.parse_args().rounds
     baskets = read_baskets(str(data_folder("instacart", [])))

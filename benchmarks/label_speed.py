@@ -10,7 +10,6 @@ before the clock starts.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import ROOT, measure_in_turn, save, summary, table
+from benchmarks.harness import ROOT, argument_parser, measure_in_turn, save, summary, table
 from benchmarks.label_data import Orders, read_orders
 from neatrec.cooccurrence import CountOptions, Counts, count
 from neatrec.data.baskets import Baskets
@@ -125,9 +124,7 @@ def as_table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     read_orders()  # reports what is missing before anything runs

@@ -12,7 +12,6 @@ baskets of the same shop, as good as known. Markdown comes out.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -23,7 +22,7 @@ import numpy.typing as npt
 from reproduction.data import JOURNEY_PURCHASES, JOURNEY_WEEKS, only_items, with_one_unknown
 
 from benchmarks.half_split import orders
-from benchmarks.harness import save, table
+from benchmarks.harness import argument_parser, save, table
 from neatrec.cooccurrence import CountOptions, Margins, count
 from neatrec.cooccurrence.count_book import CountBook
 from neatrec.cooccurrence.expected_counts import fit_expected
@@ -206,9 +205,7 @@ def parts() -> dict[str, Callable[[], tuple[Baskets, Baskets, tuple[str, ...]]]]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     known = parts()
     parser.add_argument(
         "parts", nargs="*", choices=[*known, []], metavar="PART", help=", ".join(known)

@@ -11,7 +11,6 @@ chance. Simulated shops have seeds that nothing was developed on. Markdown comes
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,7 +21,7 @@ import numpy as np
 from reproduction.data import JOURNEY_WEEKS, read_complete_journey
 
 from benchmarks.half_split import orders
-from benchmarks.harness import save
+from benchmarks.harness import argument_parser, save
 from benchmarks.odds_claim import PROTOCOLS, board, fitted
 from neatrec.data.baskets import Baskets
 from neatrec.data.splits import half, split_baskets
@@ -143,9 +142,7 @@ def show(name: str, found: list[dict[str, Any]]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument(
         "--only", nargs="+", choices=list(SHOPS), metavar="NAME", help=", ".join(SHOPS)
     )

@@ -11,7 +11,6 @@ difference to the statistic that is best *on these labels*, resampling queries.
 
 from __future__ import annotations
 
-import argparse
 import resource
 import subprocess
 import sys
@@ -25,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.half_split import orders
-from benchmarks.harness import commit, data_folder, measure_in_turn, save, summary
+from benchmarks.harness import argument_parser, commit, data_folder, measure_in_turn, save, summary
 from neatrec.data.baskets import Baskets
 from neatrec.data.splits import Split, half, split_baskets, uniform_of_ids
 from neatrec.evaluation.intervals import interval, resampled_means
@@ -200,9 +199,7 @@ def show(name: str, found: Any) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], metavar="PART")
     parser.add_argument("--save", action="store_true", help="keep a record")
     asked = parser.parse_args()

@@ -11,7 +11,6 @@ the whole training with its table.
 
 from __future__ import annotations
 
-import argparse
 import logging
 import tempfile
 import time
@@ -20,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import save, table
+from benchmarks.harness import argument_parser, save, table
 from neatrec.release import AllAnswers
 from neatrec.serving import Filters, PairTable
 from neatrec.serving.evidence import CERTAIN, GRADES, LIKELY, STRENGTHS
@@ -94,9 +93,7 @@ def rows_of(found: dict[str, Any]) -> list[list[str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--save", action="store_true", help="write results/served_evidence.json")
     asked = parser.parse_args()
     logging.disable(logging.WARNING)

@@ -9,7 +9,6 @@ session's start; `again` is a second count in the same session.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import time
@@ -18,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import commit, data_folder, save, table
+from benchmarks.harness import argument_parser, commit, data_folder, save, table
 
 SIMULATED = "supermarket:baskets=3200000,items=50000"
 
@@ -89,9 +88,7 @@ def main(part: str, threads: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("part", choices=["paper", "calibrated", "simulated"])
     parser.add_argument("--threads", type=int, default=2)
     main(**vars(parser.parse_args()))

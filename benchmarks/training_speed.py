@@ -10,7 +10,6 @@ are complete fits (compiled code is loaded before the clock starts); gensim's is
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import ROOT, measure_in_turn, save, summary, table
+from benchmarks.harness import ROOT, argument_parser, measure_in_turn, save, summary, table
 from benchmarks.label_data import read_orders
 from benchmarks.label_speed import _baskets
 from neatrec.models import Run, make_model
@@ -130,9 +129,7 @@ def _fit(name: str, *, preset: str | None = None, epochs: int = EPOCHS, **change
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
     read_orders()  # reports what is missing before anything runs
