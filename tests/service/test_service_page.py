@@ -86,7 +86,7 @@ def test_every_state_is_a_whole_page_with_nothing_inline_and_nothing_from_outsid
         ("/item?id=spagheti", 404, "Did you mean"),
         ("/item?id=qqqqqqqq", 404, "Try its name"),
         ("/cart?item=101&item=201", 200, "No other item has enough evidence"),
-        ("/item?id=901&min_evidence=certain", 200, "An empty list beats a wrong one"),
+        ("/item?id=901&min_evidence=certain", 200, "An empty list is better than a wrong one"),
         ("/item?id=900", 200, "in no training basket"),
         ("/cart?item=gone", 200, "was left out"),
         ("/nowhere", 404, "nothing at this address"),
