@@ -20,7 +20,6 @@ import pyarrow as pa
 from scipy import sparse
 
 from neatrec.data.baskets import Baskets
-from neatrec.data.randomness import as_generator
 from neatrec.errors import DivergedError, require_extra
 from neatrec.models.base import Model
 from neatrec.models.parameters import ModelParameters, parameter
@@ -55,7 +54,7 @@ class Factorization(CosineModel):
             with one_blas_thread():
                 kind, settings = self._solver(implicit)
                 settings |= {"factors": self.parameters.dim, "iterations": self.parameters.epochs}
-                solver = kind(num_threads=threads, random_state=_seed(run), **settings)
+                solver = kind(num_threads=threads, random_state=run.seed, **settings)
                 solver.fit(matrix, show_progress=False, callback=_EpochCallback(self))
         except implicit.recommender_base.ModelFitError as error:
             raise DivergedError(
@@ -163,15 +162,6 @@ def _import_implicit() -> Any:
     import implicit.recommender_base
 
     return implicit
-
-
-def _seed(run: Run) -> int:
-    """The seed itself, as the library takes it; of a generator, its next number."""
-    return (
-        int(as_generator(run.rng).integers(2**31))
-        if isinstance(run.rng, np.random.Generator)
-        else int(run.rng)
-    )
 
 
 class _EpochCallback:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
+
 from neatrec.cooccurrence.count_book import CountBook
 from neatrec.cooccurrence.engine import Engine
 from neatrec.data.baskets import Baskets
@@ -67,6 +69,13 @@ class Run:
             return self.book
         engine = Engine(threads=self.threads) if self.book is None else self.book.engine
         return CountBook(baskets, engine)
+
+    @property
+    def seed(self) -> int:
+        """The seed of a kernel or a library: `rng`, or the next number of a generator."""
+        if isinstance(self.rng, np.random.Generator):
+            return int(self.rng.integers(2**31))
+        return int(self.rng)
 
     @property
     def thread_count(self) -> int:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import math
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN
-from neatrec.data.randomness import kernel_seed
 from neatrec.errors import DivergedError
 from neatrec.models.embeddings.kernels.arguments import (
     LOG_VARIANCE,
@@ -40,28 +39,22 @@ MAX_SHARE_AT_BOUND = 0.5
 log = logging.getLogger(__name__)
 
 
-class Trained(NamedTuple):
-    """The result of a training."""
+def train(
+    model: EmbeddingModel, baskets: Baskets, run: Run
+) -> tuple[dict[str, Table], pa.LargeStringArray | None, list[float]]:
+    """Trained tables in the order of the catalogue or of users, their ids, and losses by epoch.
 
-    tables: dict[str, Table]
-    """Rows in the order of the catalogue, or of `user_ids`."""
-    user_ids: pa.LargeStringArray | None
-    losses: tuple[float, ...]
-    """Mean loss per pair of each epoch."""
-
-
-def train(model: EmbeddingModel, baskets: Baskets, run: Run) -> Trained:
-    """Train the tables of `model`; CPU and GPU differ in the device and its step alone."""
-    settings, epochs, start_rate = model._settings(), model._epochs(), model._rate()
+    CPU and GPU differ in the device and its step alone.
+    """
+    parameters, settings, seed = model.parameters, model._settings(), run.seed
+    epochs, start_rate = model._epochs(), model._rate()
     device_name = chosen_device(model.kernel, run.device, settings, run.reproducible)
     device, step = training_device(device_name), kernel(model.kernel, device_name)
-    seed = kernel_seed(run.rng) if isinstance(run.rng, np.random.Generator) else int(run.rng)
     category = model.catalog.category_of(model.category_level)
-    if model.parameters.category_level is None:
+    if parameters.category_level is None:
         category = np.full_like(category, UNKNOWN)
     data = prepare(baskets, category, with_users=model.needs_users)
     tables = model._initial_tables(np.random.default_rng([seed, 0]), data)
-    parameters = model.parameters
     draws = new_draws(
         data,
         parameters.negative_exponent,
@@ -87,11 +80,9 @@ def train(model: EmbeddingModel, baskets: Baskets, run: Run) -> Trained:
         _check_divergence(model, dict(zip(tables, fit.tables, strict=True)), data, epoch)
         losses.append(watch.end())
     device.get(fit.tables, tuple(tables.values()))
-    by_code = {
-        name: table if name == "user_vectors" else table[data.row_of_item]
-        for name, table in tables.items()
-    }
-    return Trained(by_code, data.user_ids, tuple(losses))
+    for name in tables.keys() - {"user_vectors"}:
+        tables[name] = tables[name][data.row_of_item]
+    return tables, data.user_ids, losses
 
 
 def _check_divergence(
