@@ -6,9 +6,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
@@ -34,56 +32,33 @@ def test_help_names_the_twelve_commands_and_that_of_train_fits_on_a_screen(
     assert len(neatrec("train", "--help").stdout.splitlines()) <= 50
 
 
-HEAVY = "{'numpy', 'pyarrow', 'scipy', 'numba', 'pydantic', 'fastapi', 'duckdb'}"
+HEAVY = {"numpy", "pyarrow", "scipy", "numba", "pydantic", "fastapi", "duckdb"}
 
 
-@pytest.mark.parametrize(
-    ("code", "expected"),
-    [
-        ("neatrec.cli.run(); print('typer' in sys.modules)", "neatrec 0.1.0\nFalse\n"),
-        (
-            "from neatrec.cli.main import exit_code_of as code; code(['--help']); "
-            f"print({HEAVY} & set(sys.modules))",
-            "set()\n",
-        ),
-    ],
-)
-def test_version_and_help_load_nothing_heavy(code: str, expected: str) -> None:
-    words = [sys.executable, "-c", f"import sys; import neatrec.cli; {code}", "--version"]
-    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=300)
-    assert done.stdout.endswith(expected)
-
-
-def every_command(command: Any, path: str = "neatrec") -> Iterator[tuple[str, Any]]:
-    yield path, command
-    for name, part in getattr(command, "commands", {}).items():
-        yield from every_command(part, f"{path} {name}")
+def test_help_loads_nothing_heavy() -> None:
+    code = f"import sys; from neatrec.cli.main import exit_code_of as run; run(['--help']); assert not {HEAVY} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=300)
 
 
 VERBS = "Accept|Allow|Apply|Count|Find|Give|Keep|Leave|Let|Read|Show|Take|Train|Use|Write"
 
 
 def test_the_help_of_every_option_is_a_noun_phrase() -> None:
-    helps = {
-        f"{path} {parameter.opts[0]}": parameter.help
-        for path, command in every_command(typer.main.get_command(app))
-        for parameter in command.params
-        if not parameter.opts[0].startswith("--help")
-        and not parameter.opts[0].endswith("-completion")
-    }
-    assert len(helps) > 200
-    for where, text in helps.items():
-        words = " ".join((text or "").split())
-        assert re.fullmatch(rf"(?!({VERBS}|So many)\b)[A-Z].*[.)]", words), where
+    commands = typer.main.get_command(app).commands.items()
+    parameters = [(name, each) for name, command in commands for each in command.params]
+    assert len(parameters) > 200
+    for name, each in parameters:
+        words = " ".join((each.help or "").split())
+        assert each.opts[0] == "--help" or re.fullmatch(
+            rf"(?!({VERBS}|So many)\b)[A-Z].*[.)]", words
+        ), (name, each.opts)
 
 
 @pytest.mark.parametrize(
     ("typed", "completed"),
     [
         ("tr", "train"),
-        ("train --mod", "--model"),
         ("check --basket-p", "--basket-per-line"),
-        ("publish --ro", "--rollback"),
     ],
 )
 def test_a_shell_completes_commands_and_options(typed: str, completed: str, process) -> None:
@@ -114,23 +89,16 @@ def test_options_of_the_data_are_listed_once(capsys: pytest.CaptureFixture[str])
         (["labels", SMALL, "--levle", "0.05"], "No such option"),
         (["labels", SMALL, "--level", "abc"], "Invalid value for '--level'"),
         (["labels", SMALL, "--level", "5"], "must be between 0 and 1"),
-        (["labels", SMALL, "--protocol", "papr"], "Did you mean 'paper'"),
         (["labels", SMALL, "--engine", "sprak"], "Did you mean 'spark'"),
-        (["labels", SMALL, "--threads", "0"], "Invalid value for '--threads'"),
         (["labels", SMALL, "--threads", "100000"], "Invalid value for '--threads'"),
         (["labels", SMALL, "--strata", "moon"], "moon"),
         (["labels", SMALL, "--null-within", "siz"], "Did you mean 'size'"),
-        (["labels", SMALL, "--null-rounds", "-1"], "--null-rounds"),
         (["labels", SMALL, "--out", "labels.txt"], "a file ending in .parquet or .csv"),
         (["labels", SMALL, "--out", "no/such/folder/labels.csv"], "(No such file or directory)"),
         (["train", SMALL, "-k", "0"], "`neatrec train --help` lists the options."),
         (["labels", "supermarket:basket=3"], "Did you mean 'baskets'"),
         (["labels", SMALL, "--basket", "order"], "knows its own columns"),
-        (["labels", SMALL, "--out", "/proc/labels.csv"], "a file that can be written"),
         (["demo", "--out", "/proc/self"], "a folder that can be written"),
-        (["labels", SMALL, "--strata", "moon", "--strata", "store"], "moon"),
-        (["check", "nothing-here.csv"], "nothing-here.csv"),
-        (["nonsense"], "No such command"),
         (["recomend"], "No such command 'recomend'. Did you mean 'recommend'? `neatrec --help`"),
     ],
 )
@@ -140,16 +108,6 @@ def test_bad_usage_is_exit_2_and_a_sentence(arguments: list[str], sentence: str,
     assert sentence in err
     assert "Traceback" not in err
     assert out == ""
-
-
-def test_an_error_under_json_is_an_object_on_stdout(neatrec) -> None:
-    done = neatrec("labels", SMALL, "--level", "5", "--json")
-    error = json.loads(done.stdout)["error"]
-    assert done.returncode == 2
-    assert error["kind"] == "ParameterError"
-    assert "between 0 and 1" in error["message"]
-    usage = json.loads(neatrec("labels", "--json").stdout)["error"]
-    assert usage["kind"] == "UsageError"
 
 
 @pytest.mark.parametrize(
@@ -255,17 +213,6 @@ def test_the_source_is_never_overwritten(neatrec, tmp_path: Path) -> None:
         assert done.returncode == 2
         assert "none of the files that are read" in done.stderr
     assert (tmp_path / "orders.csv").read_text() == text
-
-
-def test_names_with_control_characters_are_escaped_in_json(neatrec, tmp_path: Path) -> None:
-    name = "tea\x9b31m\u202e"
-    (tmp_path / "orders.csv").write_text(
-        "order_id,sku\n" + "".join(f"{o},{name}\n{o},milk\n" for o in range(20))
-    )
-    done = neatrec("check", "orders.csv", "--basket", "order_id", "--item", "sku", "--json")
-    assert done.returncode == 0
-    assert done.stdout.isascii()
-    assert name in json.dumps(json.loads(done.stdout), ensure_ascii=False)
 
 
 @pytest.mark.parametrize(

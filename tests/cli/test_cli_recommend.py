@@ -35,16 +35,6 @@ def answer(capsys: pytest.CaptureFixture[str], command: str, *words: object) -> 
     return found
 
 
-def test_what_goes_with_an_item_is_a_table(
-    bundle: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert exit_code_of(["recommend", str(bundle), "Tea", "-k", "3", *GUESSES]) == 0
-    shown = capsys.readouterr().out
-    assert "Goes with Tea (neat)" in shown
-    assert "Biscuits" in shown
-    assert len(re.findall(r"^ +[1-3]  ", shown, re.MULTILINE)) == 3
-
-
 def test_the_place_of_the_same_category_is_set_by_training_and_by_a_question(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -89,27 +79,6 @@ def test_ids_variants_and_names_ask_for_the_same_item(
 def _ids_and_names(bundle: Path) -> tuple[list[str], list[str]]:
     catalog = load_bundle(bundle).catalog
     return catalog.ids.to_pylist(), catalog.names.to_pylist()
-
-
-def test_a_cart_is_answered_without_itself(
-    bundle: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = answer(capsys, "recommend", bundle, "Bread", "Chips", "-k", 20)
-    names = {line["name"] for line in found["recommendations"]}
-    assert {"Butter", "Salsa"} <= names
-    assert not {"Bread", "Chips"} & names
-
-
-def test_answers_can_be_narrowed(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    drinks = answer(capsys, "recommend", bundle, "Bread", "--category", "drinks", "-k", 20)[
-        "recommendations"
-    ]
-    assert {line["category"][0] for line in drinks} == {"drinks"}
-    every = answer(capsys, "recommend", bundle, "Bread", "-k", 3)["recommendations"]
-    without = answer(capsys, "recommend", bundle, "Bread", "--exclude", every[0]["id"], "-k", 2)[
-        "recommendations"
-    ]
-    assert [line["id"] for line in without] == [line["id"] for line in every[1:]]
 
 
 @pytest.mark.parametrize(

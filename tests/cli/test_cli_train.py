@@ -18,7 +18,7 @@ import pytest
 
 from neatrec.bundle import Manifest, load_bundle, read_manifest
 from neatrec.cli.main import exit_code_of
-from neatrec.cli.output import OutputOptions, sentence
+from neatrec.cli.output import OutputOptions
 from neatrec.models.run import Progress
 from neatrec.simulator import supermarket
 
@@ -137,15 +137,11 @@ def test_preset_config_and_set_are_put_over_each_other(tmp_path: Path, capsys) -
         (["--model", "neat", "--set", "epoch=3"], "Did you mean 'epochs'"),
         (["--model", "neat", "--set", "epochs"], "key=value"),
         (["--model", "neat", "--set", "epochs=2", "--set", "epochs=3"], "given once for each key"),
-        (["--model", "neat", "--set", "epochs=many"], "`epochs`"),
         (["--model", "neat", "--set", "epochs=0"], "`epochs` must be at least 1"),
         (["--model", "neat@papr"], "paper"),
-        (["--threads", "0"], "Invalid value for '--threads'"),
         (["--device", "tpu"], "`device` must be one of"),
         (["--same-category", "first"], "`same_category` must be one of last, exclude, mix"),
         (["--config", "nowhere.toml"], "cannot read nowhere.toml"),
-        (["--set", "k=2", "--model", "pop"], "no parameters, got 'k'"),
-        (["--reproduc"], "No such option"),
         (["--model", "pop", "--keep-users"], "`keep_users` has no effect on model 'pop'"),
         (["--model", "neat", "--keep-users"], "`keep_users` has no effect on model 'neat'"),
     ],
@@ -184,35 +180,17 @@ def test_the_manifest_says_whether_users_are_kept(users: bool, tmp_path: Path, c
     assert ("keeping no users" in capsys.readouterr().err) is not users
 
 
-@pytest.mark.parametrize(
-    ("progress", "words"),
-    [
-        (
-            Progress(0, 4, 0.1, 400, 2e6, 0.5, 0.25, 3.0, 27.4),
-            "epoch 1 of 4, 2.00 M pairs/s, loss 0.5000, 25 % of hinges",
-        ),
-        (
-            Progress(1, 4, 0.25, 400, 2e6, 0.5, None, 3.0, 9.0),
-            "epoch 1 of 4, 2.00 M pairs/s, loss 0.5000, 9 s left",
-        ),
-        (
-            Progress(4, 4, 1.0, 400, 2e6, 0.5, None, 3.0, 0.0),
-            "epoch 4 of 4, 2.00 M pairs/s, loss 0.5000, 3.0 s",
-        ),
-    ],
-)
-def test_progress_names_the_epoch_its_numbers_are_of(progress: Progress, words: str) -> None:
-    assert sentence(progress).startswith(words)
-
-
 @pytest.mark.parametrize("terminal", [True, False])
-def test_the_last_line_of_progress_is_shown_once(terminal: bool, monkeypatch, capsys) -> None:
+def test_progress_names_the_epoch_its_numbers_are_of_and_ends_once(
+    terminal: bool, monkeypatch, capsys
+) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
     show = OutputOptions(verbose=not terminal).show_progress
     for epoch, done in [(0, 0.5), (1, 0.5), (1, 1.0), (2, 1.0)]:
         show(Progress(epoch, 2, done, 400, 2e6, 0.5, None, 3.0, 0.0))
     said = capsys.readouterr().err
-    assert said.count("epoch 2 of 2") == 1
+    assert terminal or "epoch 1 of 2, 2.00 M pairs/s, loss 0.5000, 0 s left" in said
+    assert said.count("epoch 2 of 2, 2.00 M pairs/s, loss 0.5000, 3.0 s") == 1
     assert said.count("\n") == (1 if terminal else 2)
 
 
