@@ -97,7 +97,7 @@ def no_regret() -> list[list[str]]:
     ends = ["HR interval", "NDCG interval"]
     rows = [["shop", "protocol", "labels", "`odds`", "best statistic", *ends]]
     for shop, found in results("no_regret").items():
-        for one in found:
+        for one in (each for each in found if each["labels"]):
             means, best = one[METRICS], one["best"]
             scores = [pair(means["odds"]), f"{best} {pair(means[best])}"]
             intervals = [span(*interval) for interval in one["less_best"]["odds"]]
