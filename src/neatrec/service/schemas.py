@@ -112,12 +112,12 @@ class RequestFilters(RequestModel):
         default=[], max_length=MAX_ITEMS, description="Ids to leave out; repeatable."
     )
     min_evidence: Level | Absent = optional(
-        "The least evidence that an answer must have. Default `likely`, and for an item that "
-        "nobody has bought what goes with its category."
+        "The lowest grade of an answer. Default: `likely`; for an item that nobody has bought, "
+        "`category`."
     )
     same_category: SameCategory | Absent = optional(
-        "Where answers of the question's own category stand: after all others, nowhere, or mixed "
-        "with them by the lower end of the lift. By default as trained: `last` unless named there."
+        "Position of answers from the query's own category: after all others, nowhere, or mixed "
+        "with them by the lower end of the lift. Default: as trained, or `last`."
     )
     diversify: bool = Field(default=False, description="At most one answer per category.")
 
@@ -126,12 +126,10 @@ class ItemFilters(RequestFilters):
     """Filters of the answers to one item."""
 
     include: Literal["explained"] | Absent = optional(
-        "`explained`: also, in a list of their own, at most k items that look certain over all "
-        "baskets but are explained by their season, store or basket size."
+        "`explained`: a second list of at most k items that look certain over all baskets but are "
+        "explained by season, store or basket size."
     )
-    month: Month | Absent = optional(
-        "The same list, only the seasonal items whose season holds this month."
-    )
+    month: Month | Absent = optional("The same list, with only the items in season in this month.")
 
 
 class ItemQuery(ItemFilters):
@@ -139,7 +137,7 @@ class ItemQuery(ItemFilters):
 
     item: Id = Field(description="Id of the item, or of one of its variants.")
     category_of: Name | Absent = optional(
-        "The category of an item that the bundle does not hold: answers come from it."
+        "The category of an item missing from the bundle: answers come from this category."
     )
 
     @property
@@ -170,16 +168,16 @@ class PairQuery(RequestModel):
 
 
 class PairFilters(RequestModel):
-    """Which of all pairs with evidence, in which order."""
+    """Filters and order of the pairs with evidence."""
 
     q: Words | Absent = optional("Words of the name of one of the items.")
     category: Name | Absent = optional("The category (name or path) of one item.")
     with_category: Name | Absent = optional("The category of the other item.")
     sort: Sort = Field(
         default="beyond",
-        description="By the count beyond chance, by the revenue beyond chance (where prices are "
-        "known), by the lower end of the lift, by customers (orders where customers are not "
-        "known), by how sure, or only those that are `new` since the version before, the strongest "
+        description="By the count beyond chance, by the revenue beyond chance (if there are "
+        "prices), by the lower end of the lift, by customers (or orders, if the orders name no "
+        "customers), by certainty, or only pairs `new` since the previous version, the strongest "
         "first.",
     )
 
@@ -218,12 +216,12 @@ class FoundItem(Item):
 
     count: int | None = Field(default=None, description="Lines in the training baskets.")
     exact: bool | None = Field(
-        default=None, description="Whether its name holds the words; else it is similar."
+        default=None, description="Whether its name contains the words; else it is similar."
     )
 
 
 class _Words(BaseModel):
-    """The evidence for a pair. Numbers are null where not known."""
+    """The evidence for a pair. Missing numbers are null."""
 
     words: str = Field(description="The evidence in one sentence.")
 
@@ -247,12 +245,12 @@ class ModelAnswer(BaseModel):
 
 
 class Graded(BaseModel):
-    """How sure and how strong a pair is."""
+    """Certainty and strength of a pair."""
 
     grade: str = Field(
-        description="How sure: certain, likely, guess, chance, category (answered from it) or rule "
-        "(of the shop); of a pair that looks certain only over all baskets: seasonal, or explained "
-        "by store, by basket size, by another column."
+        description="Certainty: certain, likely, guess, chance, category (answered from it) or "
+        "rule (of the shop); for a pair that looks certain only over all baskets: seasonal, or "
+        "explained by store, by basket size, by another column."
     )
     strength: Literal["strong", "moderate", "weak"] | None = Field(
         description="Of a certain or likely pair, by the lower end of its lift; otherwise null."
