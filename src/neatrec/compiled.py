@@ -142,65 +142,6 @@ def on_first_compile(callback: Callable[[], None]) -> Iterator[None]:
         yield
 
 
-@compiled
-def offer_best(best_score, best_item, filled, score, item):
-    """Put (score, item) into a heap of the best if it is among them; return the heap's size.
-
-    best_score, best_item: (k,), the first `filled` in use; the root is the worst: the lowest score,
-    and of equal scores the largest item. The order of the offers does not matter. NaN is not kept.
-    """
-    k = len(best_item)
-    if filled == k:
-        if _is_worse(best_score[0], best_item[0], score, item):
-            _replace_worst(best_score, best_item, k, score, item)
-        return k
-    if score != score:
-        return filled
-    place = filled
-    while place > 0:
-        above = (place - 1) // 2
-        if not _is_worse(score, item, best_score[above], best_item[above]):
-            break
-        best_score[place], best_item[place] = best_score[above], best_item[above]
-        place = above
-    best_score[place], best_item[place] = score, item
-    return filled + 1
-
-
-@compiled
-def sort_best(best_score, best_item, filled):
-    """Turn the heap of `offer_best` into a list, best first."""
-    for last in range(filled - 1, 0, -1):
-        score, item = best_score[last], best_item[last]
-        best_score[last], best_item[last] = best_score[0], best_item[0]
-        _replace_worst(best_score, best_item, last, score, item)
-
-
-@compiled
-def _replace_worst(best_score, best_item, size, score, item):
-    """Replace the root of the first `size` by (score, item)."""
-    place = 0
-    while True:
-        below = 2 * place + 1
-        if below >= size:
-            break
-        other = below + 1
-        if other < size and _is_worse(
-            best_score[other], best_item[other], best_score[below], best_item[below]
-        ):
-            below = other
-        if not _is_worse(best_score[below], best_item[below], score, item):
-            break
-        best_score[place], best_item[place] = best_score[below], best_item[below]
-        place = below
-    best_score[place], best_item[place] = score, item
-
-
-@compiled
-def _is_worse(score, item, other_score, other_item):
-    return score < other_score or (score == other_score and item > other_item)
-
-
 @compiled(inline="always")
 def splitmix64(x):
     """The last step of SplitMix64: 64 well-mixed bits; `splitmix64.py_func` takes arrays."""

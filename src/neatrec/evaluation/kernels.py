@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from neatrec.compiled import compiled, offer_best, sort_best
+from neatrec.compiled import compiled
 
 
 class LabelRows(NamedTuple):
@@ -50,6 +50,25 @@ def count_above(scores, own):
 
 
 @compiled
+def insert_best(best_scores, best_items, filled, score, item):
+    """Insert (score, item) if it is among the best; return the length of their list, best first.
+
+    best_scores, best_items: (k,), the first `filled` in use. The smaller of two items with equal
+    scores comes first, so the order of the calls does not matter.
+    """
+    at, last = filled, min(filled, len(best_items) - 1)
+    while at > 0 and (
+        best_scores[at - 1] < score or (best_scores[at - 1] == score and best_items[at - 1] > item)
+    ):
+        at -= 1
+    for n in range(last, at, -1):
+        best_scores[n], best_items[n] = best_scores[n - 1], best_items[n - 1]
+    if at < len(best_items):
+        best_scores[at], best_items[at] = score, item
+    return last + 1
+
+
+@compiled
 def rank_row(scores, items, labels, best, r):
     """Rank the labels of query r among candidates, and find the best; return where a NaN is, or -1.
 
@@ -59,13 +78,12 @@ def rank_row(scores, items, labels, best, r):
     k, filled = len(best_items), 0
     for c in range(len(scores)):
         # most scores are below the worst of the best; NaN is not
-        if k and filled == k and scores[c] < best_scores[0]:
+        if k and filled == k and scores[c] < best_scores[k - 1]:
             continue
         if scores[c] != scores[c]:
             return c
         if k:
-            filled = offer_best(best_scores, best_items, filled, scores[c], items[c])
-    sort_best(best_scores, best_items, filled)
+            filled = insert_best(best_scores, best_items, filled, scores[c], items[c])
     for label in range(labels.offsets[r], labels.offsets[r + 1]):
         own = -1
         for c in range(len(items)):
