@@ -35,7 +35,7 @@ R = TypeVar("R")
 
 
 def named(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, refusing a keyword that it does not have with the nearest that it has."""
+    """The function, which refuses an unknown keyword and names the nearest one."""
     known = [name for name in signature(function).parameters if name != "self"]
 
     @wraps(function)
