@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from helpers.exports import EXPORTS, write_export
 from neatrec import fit, make_labels
 from neatrec.data import Baskets
 from neatrec.errors import ParameterError, SourceError, UnknownItemError
@@ -220,3 +221,14 @@ def test_an_integer_given_to_python_is_an_id(tmp_path: Path) -> None:
     assert pa.types.is_integer(make_labels(shop.baskets, levels=(0.5,)).to_arrow()["item"].type)
     with pytest.raises(UnknownItemError, match="no item has the id or name '0'"):
         shop.goes_with(0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXPORTS)
+def test_an_export_is_read_and_answered_without_any_option(name: str, tmp_path: Path) -> None:
+    shop = fit(str(write_export(name, tmp_path, baskets=1_500, items=300)), model="shrunk-lift")
+    assert len(shop.baskets) == 1_500
+    assert len(set(shop.baskets.users.tolist())) < 1_500
+    assert shop.baskets.times is not None
+    answers = shop.goes_with("Tortilla Chips", min_evidence="guess").to_arrow()
+    assert {"Salsa Roja", "Guacamole"} & set(answers["item"].to_pylist()[:5])
