@@ -92,8 +92,7 @@ def kernel_speed(name: str, baskets: Baskets, settings: dict[str, Any]) -> float
     data = prepare(baskets, baskets.catalog.category_of(None), with_users=model.needs_users)
     exponent = model.parameters.negative_exponent
     draws = new_draws(data, exponent, reject_observed=False, reject_bought=model.reject_bought)
-    users = 0 if data.user_ids is None else len(data.user_ids)
-    tables = model._new_tables(np.random.default_rng(0), len(baskets.catalog), users)
+    tables = model._initial_tables(np.random.default_rng(0), data)
     rate, units = model.parameters.learning_rate, len(data.visit.start)
     given = model._settings()._replace(rate=rate, last_rate=rate)
     there = device.put(KernelInput(tuple(tables.values()), data.visit, draws, given))

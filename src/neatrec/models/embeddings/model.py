@@ -150,7 +150,7 @@ class EmbeddingModel(CosineModel):
         """Tables whose vectors are uniform between -scale and scale."""
         tables, dim = {}, self.parameters.dim
         for name in self.tables:
-            rows = data.user_count if name == "user_vectors" else len(self.catalog)
+            rows = data.user_count if name == "user_vectors" else len(data.row_of_item)
             scale = np.float32(self._scale(name))
             tables[name] = new_table(rows, dim)
             tables[name][:, :dim] = rng.random((rows, dim), dtype=np.float32) * (2 * scale) - scale

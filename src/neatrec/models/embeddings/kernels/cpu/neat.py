@@ -13,7 +13,7 @@ With h(a, b) the number of active hinges of the pair (a, b), the directions of d
                   - for a pair, + for a negative
 
 Two lines of a basket are compared once for both directions. Rows of the basket move at its end,
-those of negatives at once. Shapes: table (items, row), see `layout`; numbers of a pair
+those of negatives at once. Shapes: table (items, row), see `arguments`; numbers of a pair
 (lines, window), of line i and line i + 1 + o.
 """
 
