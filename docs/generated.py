@@ -18,16 +18,10 @@ def commands() -> str:
     """Every command with its arguments and options, in the panels of `neatrec --help`."""
     group: Any = typer.main.get_command(app)
     panel_of = {name: panel for panel, names in PANELS.items() for name in names}
-    all_commands = [
-        (f"{name} {nested}", command.commands[nested]) if nested else (name, command)
-        for name, command in group.commands.items()
-        for nested in getattr(command, "commands", {None: None})
-    ]
     lines = []
-    for name, command in all_commands:
-        lines += [f"## `neatrec {name}`", "", command.help.replace("\b", ""), ""]
-        if name in panel_of:
-            lines += [f"Panel *{panel_of[name]}* of `neatrec --help`.", ""]
+    for name, command in group.commands.items():
+        lines += [f"## `neatrec {name}`", "", command.help, ""]
+        lines += [f"Panel *{panel_of[name]}* of `neatrec --help`.", ""]
         lines += _table(("option", "meaning", "default"), _options(command))
     return "\n".join(lines)
 
@@ -43,14 +37,8 @@ def _options(command: Any) -> Iterator[tuple[str, str, str]]:
         words = named if is_argument else ", ".join(option.opts)
         value = "" if is_argument or option.is_flag else f" {named}"
         other = f" / {', '.join(option.secondary_opts)}" if option.secondary_opts else ""
-        default = option.default
-        shown = (
-            "required"
-            if option.required
-            else ""
-            if default in (None, (), [], False)
-            else f"`{default}`"
-        )
+        has_default = option.default not in (None, (), [], False)
+        shown = "required" if option.required else f"`{option.default}`" if has_default else ""
         yield f"`{words}{value}{other}`", option.help or "", shown
 
 
