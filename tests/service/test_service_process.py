@@ -103,7 +103,7 @@ def test_port_0_says_which_port_once_it_can_be_asked(bundle: Path, workers: int)
             line = next(line for line in process.stderr or () if line.startswith("serving "))
             url = line.split(" on ")[1].split(" ")[0]
             # no patience: whoever reads the line can ask
-            assert httpx.get(f"{url}/readyz", timeout=60).status_code == 200
+            assert httpx.get(f"{url}/readyz", timeout=300).status_code == 200
             stranger = httpx.get(f"{url}/v1/model", headers={"Host": "shop.example"}, timeout=60)
             assert (stranger.status_code, stranger.text) == (400, "Invalid host header")
             process.send_signal(signal.SIGINT)
