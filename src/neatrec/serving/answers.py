@@ -71,22 +71,13 @@ class Answers(TableResult):
 
     def _row(self, rank: int, line: Answer) -> dict[str, Any]:
         evidence = line.evidence
-        return {
-            "rank": rank,
-            **brief(self.catalog, line.code),
-            "grade": evidence.grade,
-            "strength": evidence.strength,
-            "evidence": {"words": evidence.words(), **evidence.to_dict()},
-            "goes_with": [
-                {
-                    **brief(self.catalog, one.code),
-                    "grade": one.evidence.grade,
-                    "strength": one.evidence.strength,
-                    "words": one.evidence.words(),
-                }
-                for one in line.goes_with
-            ],
-        }
+        numbers = {"words": evidence.words(), **evidence.to_dict()}
+        goes_with = [{**self._graded(one), "words": one.evidence.words()} for one in line.goes_with]
+        return {"rank": rank, **self._graded(line), "evidence": numbers, "goes_with": goes_with}
+
+    def _graded(self, line: Answer | Contribution) -> dict[str, Any]:
+        grades = {"grade": line.evidence.grade, "strength": line.evidence.strength}
+        return {**brief(self.catalog, line.code), **grades}
 
     def to_arrow(self) -> pa.Table:
         """One row per answer: item, id, the item it goes with, grade, strength, words, numbers."""

@@ -67,9 +67,8 @@ class BuiltTable:
         answers = best_answers(model, pairs, k)
         made, items = plural(len(answers["item"]), "answer"), plural(len(model.catalog), "item")
         log.info("serving table: %s for %s in %.1f s", made, items, time.perf_counter() - started)
-        about = {"k": k, "answers": len(answers["item"]), "reason": model.reason}
-        note = {**about, "same_category": same_category, "evidence": pairs.about()}
-        return cls(pairs, answers, note)
+        note = {"k": k, "reason": model.reason, "same_category": same_category}
+        return cls(pairs, answers, {**note, "evidence": pairs.about()})
 
     def write(self, folder: Path) -> Mapping[str, Any]:
         """Write the files into the folder of a bundle; the notes for its manifest."""

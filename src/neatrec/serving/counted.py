@@ -124,8 +124,6 @@ class EvidenceTable:
     """Whether a customer counts once in `expected` and `q`."""
     min_count: int
     """Pairs seen fewer times are not kept."""
-    baskets: int
-    records: int
     prior: LiftPrior | None
     """The prior of the lifts; None if there are too few pairs: lifts are as counted."""
 
@@ -195,8 +193,6 @@ class EvidenceTable:
             strata=names,
             by_customer=counted.by_customer,
             min_count=pairs.options.min_count,
-            baskets=pairs.margins.baskets,
-            records=pairs.margins.records,
             prior=counted.prior,
         )
 
@@ -213,19 +209,15 @@ class EvidenceTable:
         """The names of the grades that the numbers of the column `grade` stand for."""
         return grade_names(self.strata)
 
-    def find(self, queries: npt.ArrayLike, items: npt.ArrayLike) -> Places:
-        """The row of each pair, -1 where it is not kept; aligned codes in any order."""
-        one, other = np.asarray(queries, dtype=np.int32), np.asarray(items, dtype=np.int32)
-        smaller, larger = np.minimum(one, other), np.maximum(one, other)
-        found: Places = find_pairs(self.start, self.other, smaller, larger)
-        return found
-
     def of_pairs(
         self, queries: npt.ArrayLike, items: npt.ArrayLike, rows: npt.ArrayLike | None = None
     ) -> dict[str, Numbers]:
         """The columns of aligned pairs, seen from the query; `rows`: their rows, where known."""
         query, item = np.asarray(queries, dtype=np.int32), np.asarray(items, dtype=np.int32)
-        row = self.find(query, item) if rows is None else np.asarray(rows)
+        if rows is None:
+            smaller, larger = np.minimum(query, item), np.maximum(query, item)
+            rows = find_pairs(self.start, self.other, smaller, larger)
+        row = np.asarray(rows)
         kept, away = row >= 0, np.flatnonzero(row < 0)
         unseen = self._unseen(query[away], item[away]) if len(away) else {}
         found = {}
@@ -296,14 +288,8 @@ class EvidenceTable:
 
     def about(self) -> dict[str, Any]:
         """The options of the counts, for the manifest."""
-        return {
-            "min_count": self.min_count,
-            "pairs": len(self),
-            "baskets": self.baskets,
-            "records": self.records,
-            "by_customer": self.by_customer,
-            "strata": list(self.strata),
-        }
+        options = {"min_count": self.min_count, "by_customer": self.by_customer}
+        return {**options, "strata": list(self.strata)}
 
 
 def _totals(book: CountBook, pairs: Counts, tested: CountOptions) -> Margins:

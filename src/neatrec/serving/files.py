@@ -29,11 +29,7 @@ FOLDER = NOTE = "table"
 ANSWERS, ITEMS, PAIRS = (f"{FOLDER}/{name}.arrow" for name in ("answers", "items", "pairs"))
 PRIOR = f"{FOLDER}/lift_prior.json"
 ABOUT: Kinds = {"k": (int,), "reason": (str,), "same_category": (str,), "evidence": (dict,)}
-ABOUT_EVIDENCE: Kinds = {
-    "by_customer": (bool,),
-    "strata": (list,),
-    **dict.fromkeys(("min_count", "baskets", "records"), (int,)),
-}
+ABOUT_EVIDENCE: Kinds = {"by_customer": (bool,), "strata": (list,), "min_count": (int,)}
 """The types in the manifest's entry about the table."""
 SAME_CATEGORY = ("last", "exclude", "mix")
 """Where answers of the question's own category stand: after all others, nowhere, or among them by

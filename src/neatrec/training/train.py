@@ -170,7 +170,9 @@ def _asked(model: Model, options: TrainOptions) -> dict[str, Any]:
 
 def trained_otherwise(bundle: Path, choice: ModelChoice, options: TrainOptions) -> str | None:
     """The first option of a bundle that differs, such as "--model neat"; None: there is none."""
-    before = read_manifest(bundle).notes.get(NOTE, {})
+    before = read_manifest(bundle).notes.get(NOTE)
+    if before is None:
+        return "made without `neatrec train`"
     now = json.loads(json.dumps(_asked(choice.make(), options)))
     other = (name for name, value in now.items() if before.get(name) != value)
     return next((f"{name} {printable(before.get(name))}" for name in other), None)
