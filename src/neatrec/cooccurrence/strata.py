@@ -61,14 +61,13 @@ def default_strata(baskets: Baskets) -> tuple[str, ...]:
     known = [MONTH] if baskets.times is not None and len(baskets) else []
     known += _stores(baskets.attributes)[:1]
     usable = tuple(name for name in known if _is_coarse(baskets, [name]))
-    for name in known:
-        if name not in usable:
-            log.info(
-                "evidence is not measured within %s: fewer than %d baskets per value",
-                printable(name, 40),
-                FEW_BASKETS,
-            )
     return (SIZE, *usable) if usable and _is_coarse(baskets, [SIZE]) else usable
+
+
+def store_left_out(baskets: Baskets) -> str | None:
+    """The store column that is no stratum by default, because its values have too few baskets."""
+    stores = _stores(baskets.attributes)[:1]
+    return stores[0] if stores and not _is_coarse(baskets, stores) else None
 
 
 def _stores(names: Iterable[str]) -> list[str]:

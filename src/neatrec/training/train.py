@@ -12,7 +12,7 @@ from typing import Any
 from neatrec.bundle import bundle_lock, read_manifest, save_bundle
 from neatrec.cooccurrence.count_book import CountBook
 from neatrec.cooccurrence.engine import MEMORY, Engine
-from neatrec.cooccurrence.strata import parse_strata, usable_strata
+from neatrec.cooccurrence.strata import parse_strata, store_left_out, usable_strata
 from neatrec.data.baskets import Baskets
 from neatrec.errors import ParameterError, must_be_one_of, require_whole
 from neatrec.models import make_model
@@ -105,7 +105,7 @@ def train_bundle(
     with bundle_lock(out):
         baskets = read()
         book = CountBook(baskets, options.engine)
-        strata = usable_strata(baskets, options.strata)
+        strata = _strata(baskets, options)
         model.parameters = ranked_within(model.parameters, strata)
         fit = measured(lambda: model.fit(baskets, options.run(book)))
         table = BuiltTable.of(
@@ -125,6 +125,14 @@ def train_bundle(
     log.debug("wrote bundle %s, counted %s", printable(out), ", ".join(book.passes))
     costs = {"train_seconds": fit.seconds, "peak_mb": round(fit.peak_mb, 1)}
     return {"bundle": str(out), **costs, **_report(model, PairTable.open(out, verify=False))}
+
+
+def _strata(baskets: Baskets, options: TrainOptions) -> tuple[str, ...]:
+    """The strata of the evidence; a store column that is left out is named."""
+    if options.strata is None and (column := store_left_out(baskets)) is not None:
+        shown = printable(column, 40)
+        log.warning("evidence is not measured within %s: too few baskets per value", shown)
+    return usable_strata(baskets, options.strata)
 
 
 def _check(model: Model, options: TrainOptions) -> None:
