@@ -107,6 +107,11 @@ class PairFeatures:
         return cls(counts, catalog, vectors, signs, neighbours, order)
 
     @cached_property
+    def signed(self) -> Vectors:
+        """The vectors times the signs of their factors."""
+        return self.vectors * self.signs
+
+    @cached_property
     def unit(self) -> Vectors:
         """The vectors at length 1."""
         return unit_vectors(self.vectors)
@@ -158,7 +163,7 @@ def of_categories(one: Floats, other: Floats, pseudo: float) -> Vectors:
 
 def low_rank(of: PairFeatures, query: Codes, item: Codes) -> Values:
     """The lift that the low-rank vectors of the two items predict."""
-    return pair_products(of.vectors * of.signs, of.vectors, query, item)
+    return pair_products(of.signed, of.vectors, query, item)
 
 
 def names(of: PairFeatures, query: Codes, item: Codes) -> Values:

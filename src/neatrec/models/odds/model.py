@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 
 GOALS = {"balanced": (2.0, 1.0), "lift": (1.0, 0.0), "evidence": (0.0, 1.0)}
 """Weights of the probabilities of a strong and of a dependent pair."""
-BLOCK = 50_000
+BLOCK = 100_000
 """Pairs whose features are in memory at a time."""
 
 log = logging.getLogger(__name__)
