@@ -77,7 +77,8 @@ class PopCoWithin(PopCo):
         size, pairs = len(baskets.catalog), pairs_within(baskets, WINDOW)
         ones = np.ones(len(pairs[0]), dtype=np.int64)
         one_way = sparse.csr_matrix((ones, pairs), shape=(size, size))
-        self.counts = PairCounts(sparse.csr_matrix(one_way + one_way.T))
+        matrix = sparse.csr_matrix(one_way + one_way.T)
+        self.counts = PairCounts(matrix, np.asarray(matrix.sum(axis=1)).ravel())
 
 
 def pairs_within(baskets: Baskets, window: int) -> tuple[Codes, Codes]:
