@@ -204,7 +204,7 @@ class EvidenceTable:
         """Where the pairs of each smaller code start, shape (items + 1,)."""
         return np.searchsorted(self.one, np.arange(len(self.query_factor) + 1))
 
-    @property
+    @cached_property
     def grades(self) -> tuple[str, ...]:
         """The names of the grades that the numbers of the column `grade` stand for."""
         return grade_names(self.strata)
