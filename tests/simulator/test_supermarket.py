@@ -1,9 +1,12 @@
 """The simulated supermarket: its baskets, and that its truth is true."""
 
+import re
+
 import numpy as np
 import pytest
 
 from helpers.simulated_pairs import directed_counts, expected_counts, pooled_lift
+from neatrec import Shop, fit
 from neatrec.simulator import TRAP_NAMES, Supermarket, parse_supermarket_spec, supermarket
 
 
@@ -158,3 +161,38 @@ def test_variants_are_folded_into_plain_items(market: Supermarket) -> None:
 def test_the_source_says_how_to_make_it_again() -> None:
     first = supermarket(400, 90, seed=4, strength=0.5).baskets
     assert supermarket(**parse_supermarket_spec(first.source)).baskets.hash == first.hash
+
+
+@pytest.fixture(scope="module")
+def coarse() -> tuple[Supermarket, Shop]:
+    """A shop whose categories hold an item and all its complements."""
+    market = supermarket(12_000, 480, seed=3, coarse=True)
+    return market, fit(market.baskets.source, model="lift")
+
+
+def test_coarse_categories_leave_the_baskets_as_they_are(coarse: tuple[Supermarket, Shop]) -> None:
+    baskets, truth = coarse[0].baskets, coarse[0].truth
+    np.testing.assert_array_equal(baskets.items, supermarket(12_000, 480, seed=3).baskets.items)
+    assert baskets.catalog.levels == ("department",)
+    category = baskets.catalog.category_of()
+    assert len(np.unique(category)) > 10
+    assert (category[truth.query] == category[truth.item]).all()
+
+
+def test_complements_of_a_coarse_category_are_named_and_marked(
+    coarse: tuple[Supermarket, Shop],
+) -> None:
+    truth, shop = coarse[0].truth, coarse[1]
+    ids = np.array(coarse[0].baskets.catalog.ids.to_pylist())
+    named = 0
+    for query in np.unique(truth.query).tolist():
+        answers = shop.goes_with(ids[query], k=50)
+        same = {row["id"]: row["evidence"]["same_category"] for row in answers.rows()}
+        planted = same.keys() & set(ids[truth.item[truth.query == query]])
+        assert all(same[item] for item in planted)
+        named += len(planted)
+        left = shop.goes_with(ids[query], k=50, same_category="exclude")
+        assert [row["id"] for row in left.rows()] == [item for item in same if not same[item]]
+        if planted:
+            assert re.search(rf"\b{sum(same.values())} answers? with evidence", left.notes[0])
+    assert named > 0.75 * len(truth.query)

@@ -25,7 +25,7 @@ def test_keys_and_values_become_arguments() -> None:
         ("market", "`source` must be `supermarket` or `supermarket:key=value,...`, got 'market'"),
         (
             "supermarket:basket=5",
-            "`supermarket` must be one of baskets, items, households, stores, strength, seed, got 'basket'. "
+            "`supermarket` must be one of baskets, items, households, stores, strength, coarse, seed, got 'basket'. "
             "Did you mean 'baskets'?",
         ),
         ("supermarket:\x1b[31m=5", r"got '\x1b[31m'"),

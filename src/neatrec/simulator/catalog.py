@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import connected_components
 
 from neatrec.data.catalog import Catalog, string_array
 
@@ -158,19 +160,37 @@ def _items_per_product(items: int, rng: np.random.Generator) -> npt.NDArray[np.i
     return counts
 
 
-def make_catalog(assortment: Assortment, rng: np.random.Generator) -> Catalog:
-    """The catalogue with readable names, categories, and variants of some items."""
+def coarse_departments() -> Codes:
+    """The department of each product if all products that go together share one, (products,)."""
+    products = product_table().products
+    number = {product.name: n for n, product in enumerate(products)}
+    pairs = np.array([(number[a], number[b]) for a, b in complementary_products()])
+    links = csr_matrix((np.ones(len(pairs)), pairs.T), (len(products), len(products)))
+    _, group = connected_components(links, directed=False)
+    _, first = np.unique(group, return_index=True)
+    return np.array([products[n].department for n in first[group]], np.int32)
+
+
+def make_catalog(assortment: Assortment, rng: np.random.Generator, *, coarse: bool) -> Catalog:
+    """The catalogue with readable names, categories, and variants of some items.
+
+    `coarse`: one level of departments, in which each item shares one with its complements.
+    """
     table = product_table()
     items = len(assortment.product)
     ids = [str(10 ** len(str(items)) + code) for code in range(items)]
     codes, variants = _variants(assortment, ids, rng)
     paths = np.array([(product.department, product.aisle) for product in table.products], np.int32)
+    levels: tuple[str, ...] = ("department", "aisle")
+    names: tuple[tuple[str, ...], ...] = (table.departments, table.aisles)
+    if coarse:
+        paths, levels, names = coarse_departments()[:, None], levels[:1], names[:1]
     return Catalog(
         string_array(ids),
         string_array(_names(assortment, rng)),
-        levels=("department", "aisle"),
+        levels=levels,
         categories=paths[assortment.product],
-        category_names=(table.departments, table.aisles),
+        category_names=names,
         variants=string_array(variants),
         variant_codes=codes,
     )

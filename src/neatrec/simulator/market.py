@@ -37,7 +37,7 @@ OPENS, OPEN_HOURS = 7, 15
 LARGEST_BASKET = 100
 
 
-OPTIONS = ("baskets", "items", "households", "stores", "strength", "seed")
+OPTIONS = ("baskets", "items", "households", "stores", "strength", "coarse", "seed")
 
 
 def parse_supermarket_spec(spec: str) -> dict[str, Any]:
@@ -81,6 +81,7 @@ def supermarket(
     households: int | None = None,
     stores: int = 6,
     strength: float = 1.0,
+    coarse: bool = False,
     seed: int = 0,
     threads: int | None = None,
 ) -> Supermarket:
@@ -98,6 +99,9 @@ def supermarket(
         Number of stores.
     strength
         Factor on the strength of all complements; 0: nothing goes together.
+    coarse
+        One level of coarse categories, in which an item and its complements share a category, in
+        place of departments and aisles. The baskets are the same.
     seed
         Seed; the same one gives the same bits for any number of threads.
     threads
@@ -113,6 +117,8 @@ def supermarket(
     require_whole("items", items, 60, 1_000_000)
     require_whole("stores", stores, 2, 1_000)
     require_whole("seed", seed, 0, 2**63 - 1)
+    if coarse not in (0, 1):
+        raise must_be("coarse", "0 or 1", coarse)
     if not isinstance(strength, int | float) or not 0 <= strength <= 2:
         raise must_be("strength", "a number from 0 (nothing goes together) to 2", strength)
     households = max(1, baskets // VISITS) if households is None else households
@@ -122,6 +128,7 @@ def supermarket(
     source = f"supermarket:baskets={baskets},items={items},households={households}"
     source += f",stores={stores},seed={seed}"
     source += f",strength={strength:g}" if strength != 1.0 else ""
+    source += ",coarse=1" if coarse else ""
 
     drawing, naming, selling, planting, kernel = children(seed, 5)
     assortment = draw_assortment(items, drawing)
@@ -132,7 +139,7 @@ def supermarket(
     tables = VisitTables(kernel_seed(kernel), baskets, households, sizes, store_shares)
     draws = item_draws(assortment, share, planted, group, tables)
     visits, lines = _simulate(tables, draws, threads)
-    catalog = make_catalog(assortment, naming)
+    catalog = make_catalog(assortment, naming, coarse=bool(coarse))
     return Supermarket(
         _baskets(catalog, tables, visits, lines, source), planted_truth(assortment, planted, group)
     )
