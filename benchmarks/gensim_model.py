@@ -16,7 +16,7 @@ from neatrec.data.randomness import as_generator
 from neatrec.models import Run
 from neatrec.models.counts import PairCounts
 from neatrec.models.parameters import ModelParameters, parameter
-from neatrec.models.popularity import PopCo
+from neatrec.models.statistics import PopCo
 from neatrec.models.vectors import CosineModel
 
 DIM, WINDOW = 100, 5

@@ -26,10 +26,10 @@ import numpy as np
 from benchmarks.harness import RESULTS, argument_parser, commit, machine, versions
 from neatrec.data.baskets import Baskets
 from neatrec.models import Run, make_model
+from neatrec.models.embeddings.base import EmbeddingModel
 from neatrec.models.embeddings.kernels import gpu
 from neatrec.models.embeddings.kernels.arguments import KernelInput
 from neatrec.models.embeddings.kernels.dispatch import kernel, training_device
-from neatrec.models.embeddings.model import EmbeddingModel
 from neatrec.models.embeddings.sampling import new_draws, prepare
 from neatrec.models.run import Progress
 

@@ -22,7 +22,7 @@ from neatrec.evaluation.ranks import LabelRanks, rank_labels
 from neatrec.evaluation.task import EvaluationTask, build_task
 from neatrec.labels import make_labels
 from neatrec.models import Model, Run, make_model
-from neatrec.models.embeddings.neat import Neat
+from neatrec.models.embeddings.models import Neat
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ def test_a_mistake_is_a_sentence_with_a_next_step(
 
 
 OUTSIDE = """
-from neatrec.models.popularity import PopCo
+from neatrec.models.statistics import PopCo
 
 
 class Theirs(PopCo):

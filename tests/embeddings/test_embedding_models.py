@@ -13,7 +13,7 @@ from helpers.toyshop import code, toy_baskets
 from neatrec.data import Baskets
 from neatrec.errors import ParameterError
 from neatrec.models import Run, make_model
-from neatrec.models.embeddings.neat import Neat
+from neatrec.models.embeddings.models import Neat
 
 RUN = Run(rng=3, threads=1, reproducible=True)
 SMALL: dict[str, Any] = {"dim": 8, "epochs": 3}

@@ -23,8 +23,7 @@ from neatrec.errors import (
 from neatrec.labels import make_labels
 from neatrec.leaderboard import Leaderboard
 from neatrec.leaderboard.model_specs import model_specs
-from neatrec.models.popularity import PopCo
-from neatrec.models.statistics import LLR, Jaccard
+from neatrec.models.statistics import LLR, Jaccard, PopCo
 
 QUICK = LeaderboardOptions(protocol="paper", candidates=16, rounds=100, queries=6, carts=10)
 

@@ -8,7 +8,7 @@ from helpers.toyshop import toy_baskets
 from neatrec.models import Run, make_model, parallel, vectors
 from neatrec.models.odds import features
 from neatrec.models.parallel import parallel_slices, thread_limit
-from neatrec.models.popularity import Pop
+from neatrec.models.statistics import Pop
 from neatrec.models.vectors import all_products, pair_products
 from neatrec.statistics.blas import one_blas_thread
 

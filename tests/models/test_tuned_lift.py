@@ -13,7 +13,7 @@ from neatrec.cooccurrence import CountBook
 from neatrec.data import Baskets, half
 from neatrec.models import make_model, rank
 from neatrec.models.counts import CountParameters, PairCounts
-from neatrec.models.tuned_lift import STRENGTHS, hits_by_strength, strong_pairs
+from neatrec.models.statistics import STRENGTHS, hits_by_strength, strong_pairs
 
 
 def counts_of(baskets: Baskets) -> PairCounts:

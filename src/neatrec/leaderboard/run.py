@@ -27,8 +27,8 @@ from neatrec.labels import LabelOptions, Labels, make_labels
 from neatrec.labels.config import LEVELS, LabelConfig, checked_levels
 from neatrec.labels.make import smaller_baskets
 from neatrec.leaderboard.model_specs import Models, ModelSpec, model_specs
+from neatrec.memory import measured
 from neatrec.models import Run
-from neatrec.models.measure import measured
 from neatrec.models.parallel import thread_limit
 from neatrec.text import plural, printable
 

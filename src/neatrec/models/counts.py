@@ -18,8 +18,7 @@ from neatrec.cooccurrence.expected_counts import unexplained
 from neatrec.cooccurrence.strata import SIZE
 from neatrec.data.baskets import Baskets
 from neatrec.data.pair_search import find_pairs
-from neatrec.models.arrays import ArraySpec, matrix_specs
-from neatrec.models.base import Codes, Model, Scores
+from neatrec.models.base import ArraySpec, Codes, Model, Scores, matrix_specs
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
 

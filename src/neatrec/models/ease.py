@@ -22,8 +22,7 @@ from neatrec.cooccurrence import CountOptions
 from neatrec.data.baskets import Baskets
 from neatrec.errors import DivergedError, ResourceError
 from neatrec.memory import available_memory
-from neatrec.models.arrays import ArraySpec, matrix_specs
-from neatrec.models.base import Codes, Model, Scores
+from neatrec.models.base import ArraySpec, Codes, Model, Scores, matrix_specs
 from neatrec.models.carts import CartWeights
 from neatrec.models.counts import PairCounts, matrix_arrays, restored_matrix, values_of
 from neatrec.models.parameters import ModelParameters, parameter

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.compiled import RELAXED, compiled
-from neatrec.models.arrays import ArraySpec
-from neatrec.models.base import Codes, Model, Scores
+from neatrec.models.base import ArraySpec, Codes, Model, Scores
 from neatrec.models.parallel import MIN_PAIRS_PER_THREAD, parallel_slices
 
 Vectors = npt.NDArray[np.float32]

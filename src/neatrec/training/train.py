@@ -15,10 +15,10 @@ from neatrec.cooccurrence.engine import MEMORY, Engine
 from neatrec.cooccurrence.strata import parse_strata, store_left_out, usable_strata
 from neatrec.data.baskets import Baskets
 from neatrec.errors import ParameterError, must_be_one_of, require_whole
+from neatrec.memory import measured
 from neatrec.models import make_model
 from neatrec.models.base import Model
 from neatrec.models.counts import ranked_within
-from neatrec.models.measure import measured
 from neatrec.models.run import Progress, Run
 from neatrec.serving import PairTable
 from neatrec.serving.build import BuiltTable, K

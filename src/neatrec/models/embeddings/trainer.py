@@ -25,7 +25,7 @@ from neatrec.models.embeddings.sampling import TrainingData, new_draws, prepare
 from neatrec.models.run import Progress, Run
 
 if TYPE_CHECKING:
-    from neatrec.models.embeddings.model import EmbeddingModel
+    from neatrec.models.embeddings.base import EmbeddingModel
 
 PROGRESS_SECONDS = 0.4
 """Seconds between two calls of `Run.progress`; the end of an epoch is always reported."""

@@ -14,8 +14,7 @@ from scipy import sparse, special
 
 from neatrec.data.baskets import Baskets
 from neatrec.data.randomness import as_generator
-from neatrec.models.arrays import ArraySpec, matrix_specs
-from neatrec.models.base import Codes, Model, Scores
+from neatrec.models.base import ArraySpec, Codes, Model, Scores, matrix_specs
 from neatrec.models.carts import CartRegression, same_category_pairs
 from neatrec.models.counts import PairCounts, StrataParameters, matrix_arrays, restored_matrix
 from neatrec.models.odds.features import WORDS, CatalogFeatures, PairFeatures

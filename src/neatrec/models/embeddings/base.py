@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from neatrec.compiled import on_first_compile
 from neatrec.data.baskets import Baskets
-from neatrec.models.arrays import ArraySpec
+from neatrec.models.base import ArraySpec
 from neatrec.models.embeddings.kernels.arguments import KernelSettings, Table, new_table
 from neatrec.models.embeddings.kernels.dispatch import chosen_device
 from neatrec.models.embeddings.sampling import TrainingData
