@@ -12,7 +12,7 @@ from scipy import sparse
 
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN
-from neatrec.data.randomness import as_generator
+from neatrec.data.splits import as_generator
 from neatrec.models import Run
 from neatrec.models.counts import PairCounts
 from neatrec.models.parameters import ModelParameters, parameter

@@ -12,7 +12,6 @@ import polars
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from scipy import sparse
 from starlette.testclient import TestClient
 
 import neatrec
@@ -38,11 +37,9 @@ def lines() -> pa.Table:
 
 def test_every_kind_of_orders_gives_the_same_baskets() -> None:
     lists = [["milk", "tea"], ["milk", "tea"], ["rice"]]
-    matrix = sparse.csr_matrix([[1, 0, 2], [3, 0, 1], [0, 1, 0]])
     frame = polars.from_arrow(lines())
     kinds = [lists, lines(), lines().to_pandas(), frame, frame.lazy(), duckdb.from_arrow(lines())]
-    found = [as_baskets(orders, None, {}) for orders in kinds]
-    found.append(as_baskets(matrix, ["milk", "rice", "tea"], {}))
+    found = [as_baskets(orders) for orders in kinds]
     contents = [
         sorted(
             tuple(sorted(b.catalog.ids.take(pa.array(basket)).to_pylist())) for basket in _rows(b)
@@ -64,7 +61,6 @@ def _rows(baskets: neatrec.Baskets) -> list[list[int]]:
     [
         ([["tea"], "tea"], r"`orders\[1\]` must be a list of items, got 'tea'"),
         ([], "`orders` must be at least one basket, got"),
-        (sparse.csr_matrix((2, 3)), "`items` must be 3 names"),
         (7, "cannot read int as a table of orders: .*Pass a path, or a pandas"),
         (
             {"order": [1]},
@@ -169,12 +165,9 @@ def test_integer_ids_stay_integers_in_rankings_checks_and_requests() -> None:
 
 
 def test_what_would_be_ignored_is_refused() -> None:
-    with pytest.raises(ParameterError, match="`items` must be given with a sparse matrix"):
-        as_baskets([["tea", "milk"]], ["tea"], {})
-    for orders in ([["tea"]], MARKET, sparse.csr_matrix([[1]])):
-        items = ["tea"] if sparse.issparse(orders) else None
+    for orders in ([["tea"]], MARKET):
         with pytest.raises(ParameterError, match="`basket` must be given with a table of orders"):
-            as_baskets(orders, items, {"basket": "order_id"})
+            as_baskets(orders, {"basket": "order_id"})
 
 
 def test_pairs_are_listed_once_and_those_with_most_orders_beyond_chance_first(shop: Shop) -> None:

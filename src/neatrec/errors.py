@@ -17,6 +17,7 @@ Each says which argument or which file and line, must be what, got what, and wha
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -176,7 +177,8 @@ def writing(what: str, place: object, hint: str | None = None) -> Iterator[None]
     try:
         yield
     except OSError as error:
-        reason = error.strerror or printable(error)
+        # PyArrow gives the number of the error, and words of its own
+        reason = os.strerror(error.errno) if error.errno else printable(error)
         raise ResourceError(
             f"cannot write {what} {printable(place)}: {reason}", file=str(place), hint=hint
         ) from error

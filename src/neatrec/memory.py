@@ -1,24 +1,31 @@
-"""Memory and processors of this machine, or of the container where they are fewer; memory used."""
+"""Memory and processors of this machine or its container, memory used, threads of BLAS."""
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import resource
 import sys
+import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
 Result = TypeVar("Result")
+log = logging.getLogger(__name__)
+
 CONTROL_GROUPS = Path("/sys/fs/cgroup")
 LIMIT_AND_USE = (
     ("memory.max", "memory.current"),
     ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),  # version 1
 )
+_lock, _undo = threading.Lock(), ExitStack()
+_blocks = 0
+"""Running blocks: the first sets the limit of the process, the last removes it."""
 
 
 def total_memory() -> int:
@@ -81,3 +88,30 @@ def measured(work: Callable[[], Result]) -> Measured[Result]:
     # kilobytes, but bytes on macOS
     unit = 2**20 if sys.platform == "darwin" else 2**10
     return Measured(result, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Limit matrix products to one thread: their bits do not depend on the number of threads.
+
+    Small products are also cheaper: threads of BLAS spin while they wait for each other. The limit
+    holds for all threads of the process until the last such block ends.
+    """
+    global _blocks  # noqa: PLW0603
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        log.info("threadpoolctl is not installed: matrix products keep their own threads")
+        yield
+        return
+    with _lock:
+        if not _blocks:
+            _undo.enter_context(threadpool_limits(limits=1, user_api="blas"))
+        _blocks += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _blocks -= 1
+            if not _blocks:
+                _undo.close()

@@ -278,7 +278,6 @@ def fit(
     catalog: Any = None,
     since: str | None = None,
     until: str | None = None,
-    items: Sequence[str] | None = None,
     options: SourceOptions | None = None,
     model: str | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -291,8 +290,7 @@ def fit(
     Parameters
     ----------
     orders
-        A data frame (pandas, polars, Arrow, DuckDB), a path, lists of items, or a sparse matrix of
-        baskets by items.
+        A data frame (pandas, polars, Arrow, DuckDB), a path, or lists of items.
     basket, item, user, position, time, name, category, group, quantity, price
         Columns: the order, the item, the customer, the cart position, the time, the item's name,
         its categories (shallow to deep), the product of a variant, the quantity, the price of one
@@ -301,8 +299,6 @@ def fit(
         Items with names and categories: a data frame or a path.
     since, until
         Baskets from this date on, and before this date.
-    items
-        Names of the columns of a sparse matrix.
     options
         Further options of the source; the arguments above come before them.
     model
@@ -338,7 +334,7 @@ def fit(
     given |= {"name": name, "category": category or None, "group": group, "quantity": quantity}
     given |= {"price": price, "catalog": catalog, "since": since, "until": until}
     columns = {key: value for key, value in given.items() if value is not None}
-    baskets = as_baskets(orders, items, columns, options)
+    baskets = as_baskets(orders, columns, options)
     folder = TemporaryDirectory(prefix="neatrec-shop-")
     bundle = Path(folder.name) / "bundle"
     choice = ModelChoice(model=model, parameters=dict(settings or {}))

@@ -1,6 +1,8 @@
 """`neatrec import`: what it adds, what reading the folder gives, and that a kill changes nothing."""
 
+import errno
 import fcntl
+import os
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
@@ -164,8 +166,14 @@ def test_a_full_disk_names_the_folder_and_leaves_it_as_it_was(tmp_path: Path) ->
     with no_file_larger_than(20_000), pytest.raises(ResourceError):
         import_orders(both, folder, OPTIONS, replace=True)
     assert read_baskets(folder).hash == before
+    with (
+        no_file_larger_than(20_000),
+        pytest.raises(ResourceError, match=f"/none: {os.strerror(errno.EFBIG)}. It is as"),
+    ):
+        import_orders(both, tmp_path / "none", OPTIONS)
+    assert not (tmp_path / "none").exists()
     left = {file.name for file in [*tmp_path.iterdir(), *folder.iterdir()]}
-    assert not {name for name in left if name.startswith(".")} - {".orders.lock"}
+    assert not {name for name in left if name.startswith(".")} - {".orders.lock", ".none.lock"}
 
 
 def test_its_columns_are_an_ordinary_source(tmp_path: Path) -> None:

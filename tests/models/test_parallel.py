@@ -5,12 +5,12 @@ import pytest
 import threadpoolctl
 
 from helpers.toyshop import toy_baskets
+from neatrec.memory import one_blas_thread
 from neatrec.models import Run, make_model, parallel, vectors
 from neatrec.models.odds import features
 from neatrec.models.parallel import parallel_slices, thread_limit
 from neatrec.models.statistics import Pop
 from neatrec.models.vectors import all_products, pair_products
-from neatrec.statistics.blas import one_blas_thread
 
 
 @pytest.fixture

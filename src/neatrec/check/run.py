@@ -14,7 +14,7 @@ from neatrec._version import __version__
 from neatrec.check.power import MIN_BASKET, TRIAL, Power, measure_power
 from neatrec.check.suspects import LONG_BASKET, Suspects, find_suspects
 from neatrec.check.text import as_text, warnings_of
-from neatrec.cooccurrence.engine import MEMORY, Engine
+from neatrec.cooccurrence.counting import MEMORY, Engine
 from neatrec.cooccurrence.strata import default_strata, parse_strata, strata_groups
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN

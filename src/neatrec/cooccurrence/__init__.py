@@ -1,8 +1,7 @@
 """Pair counting: `count` and `margins`, by one compiled counter, in memory or on Spark."""
 
 from neatrec.cooccurrence.count_book import PARTS, CountBook
-from neatrec.cooccurrence.counting import count, margins
-from neatrec.cooccurrence.engine import Engine
+from neatrec.cooccurrence.counting import Engine, count, margins
 from neatrec.cooccurrence.strata import (
     default_strata,
     strata_groups,

@@ -7,8 +7,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from neatrec.cooccurrence.counting import count, margins
-from neatrec.cooccurrence.engine import MEMORY, Engine
+from neatrec.cooccurrence.counting import MEMORY, Engine, count, margins
 from neatrec.data.baskets import Baskets
 from neatrec.data.counts import CountOptions, Counts, Margins, Mask
 from neatrec.data.splits import uniform_of_ids
@@ -33,9 +32,7 @@ class CountBook:
 
     def count(self, part: str, options: CountOptions) -> Counts:
         """The pairs of a part; counts of selected pairs are made anew at each call."""
-        selective = any(
-            each is not None for each in (options.only, options.touching, options.limit)
-        )
+        selective = options.only is not None or options.limit is not None
         key = part, options
         if not selective and key in self._counts:
             return self._counts[key]

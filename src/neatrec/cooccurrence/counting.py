@@ -1,18 +1,26 @@
-"""`count` and `margins`, by either engine."""
+"""`count` and `margins`, by either `Engine`: memory or Spark."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from neatrec.cooccurrence.engine import MEMORY, Engine
 from neatrec.data.baskets import Baskets
 from neatrec.data.counts import CountOptions, Counts, Int64, Margins
-from neatrec.errors import ParameterError, ResourceError, must_be
-from neatrec.memory import available_memory
+from neatrec.errors import (
+    ParameterError,
+    ResourceError,
+    must_be,
+    must_be_one_of,
+    require_whole,
+)
+from neatrec.memory import available_memory, available_processors
 from neatrec.text import printable, show_size
 
+ENGINES = ("memory", "spark")
+MAX_THREADS = 1024
+"""More threads only wait for each other; tens of thousands bring a machine down."""
 EVERY_PAIR = CountOptions()
 MAX_COUNT = 2**31 - 1
 """Two counts share one 64-bit counter."""
@@ -22,6 +30,38 @@ BYTES_PER_ITEM = 64
 """In the counters of one thread, and in margins."""
 BYTES_PER_RECORD, BYTES_IN_FLIGHT = 64, 100 * 2**20
 """Of a pair, in a block and sorted; of the blocks of pairs under test, per thread."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The engine that counts the pairs; all engines give the same counts.
+
+    >>> Engine(threads=2).thread_count
+    2
+    """
+
+    name: str = "memory"
+    """`memory` or `spark`."""
+    threads: int | None = None
+    """None: one thread for each core of this process."""
+
+    def __post_init__(self) -> None:
+        if self.name not in ENGINES:
+            raise must_be_one_of("engine", ENGINES, self.name)
+        require_whole("threads", self.threads, 1, MAX_THREADS, or_none=True)
+
+    @property
+    def thread_count(self) -> int:
+        """The number of threads."""
+        return self.threads or available_processors()
+
+    @property
+    def on_spark(self) -> bool:
+        """Whether Spark counts."""
+        return self.name == "spark"
+
+
+MEMORY = Engine()
 
 
 def count(

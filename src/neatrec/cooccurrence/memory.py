@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.compiled import splitmix64
+from neatrec.compiled import find_pairs, splitmix64
 from neatrec.cooccurrence.layout import RowCounters, Rows, count_rows, order_of_pairs
 from neatrec.data.counts import Column, CountOptions, Int32, Int64, Mask
-from neatrec.data.pair_search import find_pairs
 
 log = logging.getLogger(__name__)
 
@@ -76,8 +75,6 @@ class KeptPairs:
             wanted &= find_pairs(options.only.start, options.only.item, query, item) >= 0
         if options.share < 1:
             wanted &= pair_hash(query, item) < np.uint64(2**64 * options.share)
-        if options.touching is not None:
-            wanted &= np.isin(query, options.touching) | np.isin(item, options.touching)
         if options.limit is not None:
             wanted[wanted] = options.limit.passes(query[wanted], item[wanted], times[wanted])
         return wanted

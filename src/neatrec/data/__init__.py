@@ -3,8 +3,18 @@
 from neatrec.data.baskets import Attribute, Baskets
 from neatrec.data.catalog import UNKNOWN, Catalog, string_array
 from neatrec.data.counts import CountOptions, Counts, ExpectedLimit, Margins
-from neatrec.data.randomness import as_generator, children, kernel_seed, rng_for
-from neatrec.data.splits import Split, at_random, by_time, half, refuse_overlap, split_baskets
+from neatrec.data.splits import (
+    Split,
+    as_generator,
+    at_random,
+    by_time,
+    children,
+    half,
+    kernel_seed,
+    refuse_overlap,
+    rng_for,
+    split_baskets,
+)
 
 __all__ = [
     "UNKNOWN",

@@ -83,8 +83,6 @@ class CountOptions:
     """The share of the pairs that are kept, the same ones in every count of the same items."""
     only: PairArrays | None = field(default=None, compare=False, repr=False)
     """Only these pairs are kept."""
-    touching: Int32 | None = field(default=None, compare=False, repr=False)
-    """Only pairs with one of these items are kept."""
     limit: ExpectedLimit | None = field(default=None, compare=False, repr=False)
     """Only pairs within this limit are kept."""
 
@@ -230,7 +228,7 @@ class Counts:
 
     def find(self, queries: npt.ArrayLike, items: npt.ArrayLike) -> Int64:
         """Positions of aligned pairs, -1 where absent; undirected pairs in either order."""
-        from neatrec.data.pair_search import find_pairs
+        from neatrec.compiled import find_pairs
 
         one, other = np.asarray(queries, dtype=np.int32), np.asarray(items, dtype=np.int32)
         if not (self.options.directed or self.mirrored):

@@ -1,6 +1,7 @@
-"""Baskets split into training and test baskets; the guard that keeps the two apart.
+"""Baskets split into training and test baskets, the guard of the two, and random generators.
 
 Whether a basket trains or tests depends on its own id or time only, not on the other baskets.
+Randomness comes in as `rng` and goes down as child generators: nothing sets a global seed.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +24,7 @@ from neatrec.text import parse_moment, plural, printable
 
 METHODS = ("half", "time", "random")
 Mask = npt.NDArray[np.bool_]
+Seed = int | np.random.Generator
 
 
 @dataclass(frozen=True)
@@ -172,3 +175,35 @@ def _microseconds(cut: datetime | date | str | int) -> int:
         return parse_moment(cut.isoformat() if isinstance(cut, date) else str(cut))
     except ValueError as error:
         raise must_be("cut", "a date or time such as 2017-05-31", cut) from error
+
+
+def as_generator(rng: Seed | None) -> np.random.Generator:
+    """A generator from a seed (default 0), or the generator itself."""
+    if isinstance(rng, np.random.Generator):
+        return rng
+    if rng is None:
+        return np.random.default_rng(0)
+    if isinstance(rng, bool) or not isinstance(rng, int | np.integer) or rng < 0:
+        raise must_be("rng", "an integer of at least 0 or a numpy Generator", rng)
+    return np.random.default_rng(int(rng))
+
+
+def children(rng: Seed | None, count: int) -> list[np.random.Generator]:
+    """`count` independent generators: one for each thread, epoch or model."""
+    return list(as_generator(rng).spawn(count))
+
+
+def rng_for(name: str, rng: Seed | None) -> np.random.Generator:
+    """The generator called `name` of a seed or generator: the same whatever was drawn before.
+
+    >>> bool(rng_for("queries", 1).random() == rng_for("queries", 1).random())
+    True
+    """
+    sequence: Any = as_generator(rng).bit_generator.seed_seq
+    key = (*sequence.spawn_key, crc32(name.encode()))
+    return np.random.default_rng(np.random.SeedSequence(sequence.entropy, spawn_key=key))
+
+
+def kernel_seed(rng: np.random.Generator) -> int:
+    """A 63-bit seed for a compiled kernel's own stream."""
+    return int(rng.integers(1, 2**63 - 1))

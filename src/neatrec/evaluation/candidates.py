@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -52,7 +52,10 @@ Candidates = CandidateSet | CatalogCandidates
 
 def partners(baskets: Baskets, queries: Codes) -> Counts:
     """Count the symmetric pairs that hold one of `queries`."""
-    return count(baskets, replace(COUNTING, touching=np.unique(queries))).symmetric()
+    pairs = count(baskets, COUNTING)
+    held = np.zeros(len(baskets.catalog), dtype=np.bool_)
+    held[queries] = True
+    return pairs.where(held[pairs.query] | held[pairs.item]).symmetric()
 
 
 def candidate_set(bought_with: Counts, queries: Codes, size: int = 200) -> CandidateSet:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse, special
 
-from neatrec.data.randomness import Seed, as_generator
+from neatrec.data.splits import Seed, as_generator
 
 Floats = npt.NDArray[np.float64]
 

@@ -21,12 +21,12 @@ import numpy.typing as npt
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN
 from neatrec.data.counts import Counts
-from neatrec.data.randomness import Seed, as_generator
+from neatrec.data.splits import Seed, as_generator
 from neatrec.evaluation.candidates import Codes, Numbers, partners
 from neatrec.evaluation.intervals import ROUNDS, ratio_row
 from neatrec.evaluation.metrics import KS, TOP, hit_rate, ndcg
+from neatrec.memory import one_blas_thread
 from neatrec.statistics import Factors, quasi_independence
-from neatrec.statistics.blas import one_blas_thread
 
 CartRanking = Callable[[Sequence[Codes], int], Sequence[Codes]]
 """The first answers to each cart of codes, best first."""

@@ -19,8 +19,8 @@ from neatrec.evaluation.candidates import (
 )
 from neatrec.evaluation.kernels import BestRows, CategorizedItems, LabelRows, rank_lists, rank_rows
 from neatrec.evaluation.metrics import TOP
+from neatrec.memory import one_blas_thread
 from neatrec.models.parallel import parallel_slices
-from neatrec.statistics.blas import one_blas_thread
 from neatrec.text import printable
 
 BLOCK_SCORES = 4_000_000

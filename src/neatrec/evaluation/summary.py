@@ -21,7 +21,7 @@ from neatrec.evaluation.label_free import cart_completion, held_out_lift
 from neatrec.evaluation.metrics import METRICS, ceiling, metric_values
 from neatrec.evaluation.ranks import LabelQueries, LabelRanks
 from neatrec.evaluation.task import EvaluationTask, ModelRanks
-from neatrec.statistics.blas import one_blas_thread
+from neatrec.memory import one_blas_thread
 
 Floats = npt.NDArray[np.float64]
 LabelMask = npt.NDArray[np.bool_]

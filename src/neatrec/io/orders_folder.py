@@ -102,10 +102,14 @@ def _locked(folder: Path) -> Iterator[None]:
             hint = "Run this one again when the other has ended."
             raise bad_file(folder, "is being written by another import", hint=hint) from error
         _recover(folder)
+        is_new = not folder.exists()
         try:
             yield
-        finally:
+        except BaseException:
             _recover(folder)
+            if is_new:
+                remove(folder)
+            raise
 
 
 def _beside(folder: Path, what: str) -> Path:

@@ -111,29 +111,22 @@ def _read_supermarket(source: str, options: SourceOptions) -> LoadedSource:
 
 def as_baskets(
     orders: Any,
-    items: Sequence[str] | None = None,
     columns: Mapping[str, Any] = MappingProxyType({}),
     options: SourceOptions | None = None,
 ) -> Baskets:
     """The baskets of anything that `neatrec.fit` takes.
 
-    Beside the sources of `read_baskets` these are lists of items, and sparse matrices with the
-    names of their columns in `items`.
+    Beside the sources of `read_baskets` these are lists of items.
     """
     from neatrec.data.baskets import Baskets
 
-    is_matrix, is_lists = hasattr(orders, "tocsr"), isinstance(orders, list | tuple)
-    if items is not None and not is_matrix:
-        raise must_be("items", "given with a sparse matrix", items)
     given = [*columns, *(["options"] if options is not None else [])]
-    if given and (is_matrix or is_lists or isinstance(orders, Baskets)):
+    if given and isinstance(orders, list | tuple | Baskets):
         wanted = "given with a table of orders, which has columns"
         raise must_be(given[0], wanted, type(orders).__name__)
     if isinstance(orders, Baskets):
         return orders
-    if is_matrix:
-        return _from_matrix(orders.tocsr(copy=True), items)
-    if is_lists:
+    if isinstance(orders, list | tuple):
         return _from_lists(orders)
     if hasattr(orders, "collect") and hasattr(orders, "lazy"):  # a polars LazyFrame
         orders = orders.collect()
@@ -156,30 +149,12 @@ def _from_lists(orders: Sequence[Any]) -> Baskets:
             raise must_be(what, "without missing items", basket, hint="Leave them out.")
     lists = [list(dict.fromkeys(map(str, basket))) for basket in orders]
     baskets = Baskets.from_lists(lists, ordered=False)
-    are_integers = all(_is_integer(item) for basket in orders for item in basket)
-    return replace(baskets, catalog=replace(baskets.catalog, integer_ids=are_integers))
-
-
-def _is_integer(item: object) -> bool:
-    return isinstance(item, Integral) and not isinstance(item, bool)
-
-
-def _from_matrix(matrix: Any, items: Sequence[str] | None) -> Baskets:
-    import pyarrow as pa
-
-    from neatrec.data.baskets import Baskets
-    from neatrec.data.catalog import Catalog
-
-    if items is None or len(items) != matrix.shape[1]:
-        raise must_be("items", f"{matrix.shape[1]:,} names, one per column of the matrix", items)
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    are_integers = all(map(_is_integer, items))
-    catalog = replace(Catalog.from_ids(list(map(str, items))), integer_ids=are_integers)
-    ids = pa.array([str(number) for number in range(matrix.shape[0])], pa.large_string())
-    return Baskets(
-        catalog=catalog, items=matrix.indices, offsets=matrix.indptr, ids=ids, ordered=False
+    are_integers = all(
+        isinstance(item, Integral) and not isinstance(item, bool)
+        for basket in orders
+        for item in basket
     )
+    return replace(baskets, catalog=replace(baskets.catalog, integer_ids=are_integers))
 
 
 def resolve_options(source: str, options: SourceOptions) -> tuple[str, SourceOptions]:

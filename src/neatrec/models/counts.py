@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from neatrec.compiled import find_pairs
 from neatrec.cooccurrence import CountOptions
 from neatrec.cooccurrence.count_book import CountBook
 from neatrec.cooccurrence.expected_counts import unexplained
 from neatrec.cooccurrence.strata import SIZE
 from neatrec.data.baskets import Baskets
-from neatrec.data.pair_search import find_pairs
 from neatrec.models.base import ArraySpec, Codes, Model, Scores, matrix_specs
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run

@@ -21,13 +21,12 @@ from scipy.linalg import lapack
 from neatrec.cooccurrence import CountOptions
 from neatrec.data.baskets import Baskets
 from neatrec.errors import DivergedError, ResourceError
-from neatrec.memory import available_memory
+from neatrec.memory import available_memory, one_blas_thread
 from neatrec.models.base import ArraySpec, Codes, Model, Scores, matrix_specs
 from neatrec.models.carts import CartWeights
 from neatrec.models.counts import PairCounts, matrix_arrays, restored_matrix, values_of
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
-from neatrec.statistics.blas import one_blas_thread
 from neatrec.text import show_size
 
 BLOCK = 1024

@@ -21,11 +21,11 @@ from scipy import sparse
 
 from neatrec.data.baskets import Baskets
 from neatrec.errors import DivergedError, require_extra
+from neatrec.memory import one_blas_thread
 from neatrec.models.base import Model
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
 from neatrec.models.vectors import CosineModel
-from neatrec.statistics.blas import one_blas_thread
 from neatrec.text import printable
 
 Vectors = npt.NDArray[np.float32]

@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from neatrec.cooccurrence.count_book import CountBook
-from neatrec.cooccurrence.engine import Engine
+from neatrec.cooccurrence.counting import Engine
 from neatrec.data.baskets import Baskets
-from neatrec.data.randomness import Seed, as_generator
+from neatrec.data.splits import Seed, as_generator
 from neatrec.errors import must_be_one_of, require_whole
 from neatrec.memory import available_processors
 

@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from neatrec import statistics
 from neatrec.data.baskets import Baskets
-from neatrec.data.randomness import rng_for
-from neatrec.data.splits import moment_of_share, uniform_of_ids
+from neatrec.data.splits import moment_of_share, rng_for, uniform_of_ids
 from neatrec.models.base import ArraySpec, Codes, Model, Scores
 from neatrec.models.counts import (
     CountModel,

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from neatrec.data.baskets import Attribute, Baskets
 from neatrec.data.catalog import Catalog
-from neatrec.data.randomness import children, kernel_seed
+from neatrec.data.splits import children, kernel_seed
 from neatrec.errors import must_be, must_be_one_of, require_whole
 from neatrec.memory import available_processors
 from neatrec.simulator.catalog import Codes, draw_assortment, make_catalog

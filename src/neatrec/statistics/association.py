@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from neatrec.errors import must_be
-from neatrec.statistics.types import Floats, Numbers, as_floats
+from neatrec.statistics.tails import Floats, Numbers, as_floats
 
 TABLE_THRESHOLDS = {0.05: 3.84, 0.01: 6.64, 0.001: 10.83}
 """Chi-squared with one degree of freedom, rounded as in printed tables; the paper's values."""

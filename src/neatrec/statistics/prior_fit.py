@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from neatrec.statistics.blas import one_blas_thread
+from neatrec.memory import one_blas_thread
 from neatrec.statistics.shrinkage import (
     DISPERSION_COUNTS,
     KNOT_STEP,
@@ -18,7 +18,7 @@ from neatrec.statistics.shrinkage import (
     splines,
     unique_pairs,
 )
-from neatrec.statistics.types import Floats
+from neatrec.statistics.tails import Floats
 
 EXPECTED_KNOT_STEP = 3.0
 """Distance of the splines in log E."""

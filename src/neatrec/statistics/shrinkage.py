@@ -19,9 +19,8 @@ import numpy.typing as npt
 from scipy import special
 from scipy.interpolate import BSpline
 
-from neatrec.data.randomness import Seed, as_generator
-from neatrec.statistics.tails import garwood_interval, poisson_tail
-from neatrec.statistics.types import Floats, Numbers, as_floats
+from neatrec.data.splits import Seed, as_generator
+from neatrec.statistics.tails import Floats, Numbers, as_floats, garwood_interval, poisson_tail
 
 LOWEST = -4.0
 """The smallest log-lift of the prior."""

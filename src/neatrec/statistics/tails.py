@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
 from neatrec.errors import ParameterError, must_be
-from neatrec.statistics.types import Floats, Numbers, as_floats
+
+Numbers = npt.ArrayLike
+"""Counts or numbers: anything NumPy reads, broadcast together."""
+Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.integer[Any]]
+
+
+def as_floats(values: Numbers) -> Floats:
+    """`values` in float64: products of counts exceed 64-bit integers."""
+    return np.asarray(values, dtype=np.float64)
 
 
 def poisson_tail(count: Numbers, expected: Numbers) -> Floats:

@@ -21,10 +21,10 @@ from neatrec.data.baskets import Baskets, customers_return
 from neatrec.data.counts import Floats, Mask
 from neatrec.data.counts import Int64 as Keys
 from neatrec.data.splits import moment_of_share, uniform_of_ids
+from neatrec.memory import one_blas_thread
 from neatrec.models.counts import PairCounts
 from neatrec.models.odds.features import CHANCE_PSEUDO, REPEATED, WORDS, PairFeatures
 from neatrec.models.odds.similarity import Codes
-from neatrec.statistics.blas import one_blas_thread
 
 SALT, LEARNED_SHARE = "odds", 2 / 3
 """Of the hash that halves the baskets; share of the time that features are made of."""

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy import sparse, special
 
 from neatrec.data.baskets import Baskets
-from neatrec.data.randomness import as_generator
+from neatrec.data.splits import as_generator
 from neatrec.models.base import ArraySpec, Codes, Model, Scores, matrix_specs
 from neatrec.models.carts import CartRegression, same_category_pairs
 from neatrec.models.counts import PairCounts, StrataParameters, matrix_arrays, restored_matrix

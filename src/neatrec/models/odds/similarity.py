@@ -13,8 +13,8 @@ import numpy.typing as npt
 from scipy import linalg, sparse
 
 from neatrec.data.catalog import UNKNOWN
+from neatrec.memory import one_blas_thread
 from neatrec.models.counts import PairCounts, frequent_pairs
-from neatrec.statistics.blas import one_blas_thread
 
 Codes = npt.NDArray[np.int32]
 Vectors = npt.NDArray[np.float32]
