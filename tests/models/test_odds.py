@@ -12,10 +12,16 @@ from helpers.toyshop import code, toy_baskets
 from neatrec.cooccurrence import CountBook, CountOptions
 from neatrec.data import Baskets, Catalog
 from neatrec.models import Run, make_model, rank
-from neatrec.models.odds import fit
-from neatrec.models.odds.features import WORDS, CatalogFeatures, PairFeatures
-from neatrec.models.odds.fit import Outcome, Pairs, learn, parts_of, regress
-from neatrec.models.odds.similarity import low_rank_vectors, similar_names, stand_ins
+from neatrec.models.odds import model as fit
+from neatrec.models.odds.features import (
+    WORDS,
+    CatalogFeatures,
+    PairFeatures,
+    low_rank_vectors,
+    similar_names,
+    stand_ins,
+)
+from neatrec.models.odds.model import Outcome, Pairs, learn, parts_of, regress
 from neatrec.simulator import supermarket
 
 COUNTING = CountOptions(directed=False)

@@ -234,13 +234,13 @@ class Model(ABC):
 # ---- the check of the arrays of a bundle
 
 
-def matrix_specs(name: str, values: str = "_count", kind: str = "i") -> dict[str, ArraySpec]:
-    """Specs of the arrays of a sparse matrix (items, items); `values`: how their names end."""
-    stored = f"{name} values"
+def matrix_specs(name: str, values: str = "_count") -> dict[str, ArraySpec]:
+    """Specs of the arrays of a sparse matrix (items, items); numbers where `values` is empty."""
+    stored = (f"{name} values",)
     return {
         f"{name}_start": ArraySpec("i", ("items + 1",), 0),
-        f"{name}_item": ArraySpec("i", (stored,), 0, "items"),
-        f"{name}{values}": ArraySpec(kind, (stored,), 0 if kind == "i" else -np.inf),
+        f"{name}_item": ArraySpec("i", stored, 0, "items"),
+        f"{name}{values}": ArraySpec("i", stored, 0) if values else ArraySpec("f", stored),
     }
 
 

@@ -126,7 +126,7 @@ class Ease(Model):
     @classmethod
     def array_specs(cls) -> Mapping[str, ArraySpec]:
         """The arrays of a bundle."""
-        return matrix_specs("weight", "", kind="f")
+        return matrix_specs("weight", "")
 
     def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         self._set_weights(restored_matrix(arrays, "weight", len(self.catalog), ""))
