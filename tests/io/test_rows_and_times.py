@@ -178,6 +178,10 @@ def test_every_reason_is_counted_once(tmp_path: Path, caplog: pytest.LogCaptureF
         "{0}, line 11: the line has fewer fields than the header"
     )
     assert listed.format(path) in caplog.text
+    path.write_text("order_id,sku\n1,milk\n1\n")
+    with pytest.raises(SourceError) as refused:
+        read_baskets(path, **OPTIONS)
+    assert str(refused.value.hint).endswith("--max-bad-rows 100 or 0.5%.")
 
 
 def test_a_basket_without_a_user_is_a_customer_of_its_own(tmp_path: Path) -> None:

@@ -134,7 +134,8 @@ def require_readable(
     if first[0].swallows:
         raise first[0].error(1, CLOSE_IT)
     if count > bad_rows_allowed(options.max_bad_rows or 0, total):
-        roles = [role for role in ANOTHER if first[0].column == getattr(loaded.columns, role)]
+        by_role, column = loaded.columns.by_role(), first[0].column
+        roles = [role for role in ANOTHER if role in by_role and by_role[role] == column]
         another = f", {ANOTHER[roles[0]]}" if roles else ""
         raise first[0].error(count, f"{FIX_OR_ALLOW}{another}.")
     shown = "; ".join(row.error(1, None).message for row in first[:SHOWN])
