@@ -25,6 +25,7 @@ WRONG_BODIES = (
     '{"items": ["100"], "limit": 1}',
 )
 LARGE = json.dumps({"items": ["100"] * 10, "category": ["x" * 200] * 6000})
+FORM = "application/x-www-form-urlencoded"
 REFUSED = [
     *((f"{ITEM}&{query}", None, 422) for query in WRONG),
     *((CART, body, 422) for body in WRONG_BODIES),
@@ -58,11 +59,17 @@ def test_the_table_of_limits(client: TestClient, path: str, body: str | None, st
 def test_the_sentences_say_what_to_do(client: TestClient) -> None:
     for query, said in (
         ("item=100&k=101", "`k` must be less than or equal to 100, got '101'"),
+        ("item=100&k=x", "`k` must be a valid integer, got 'x'"),
+        ("item=100&item=101", "`item` must be given once, got ['100', '101']"),
         ("item=100&min_evidnce=some", "there is no parameter 'min_evidnce'"),
         ("item=100&same_category=x", "`same_category` must be 'last', 'exclude' or 'mix', got 'x'"),
         ("", "`item` is missing"),
     ):
         assert client.get(f"/v1/complements?{query}").json()["error"]["message"] == said
+    form = client.post(CART, content='{"items": ["100"]}', headers={"content-type": FORM})
+    assert (
+        form.json()["error"]["hint"] == 'Send JSON such as {"items": ["id"]} as application/json.'
+    )
 
 
 def test_too_many_at_once_are_shed_and_probes_are_not(bundle: Path) -> None:

@@ -143,7 +143,7 @@ def test_one_item_tells_how_many_pairs_it_has(
 
 
 def test_the_page_of_pairs_filters_and_turns_pages(client: TestClient) -> None:
-    page = client.get("/pairs?q=chips&category=&with_category=&sort=&page=")
+    page = client.get("/pairs?q=chips&category=&with_category=+&sort=&page=")
     assert page.status_code == 200
     assert "Tortilla Chips" in page.text
     assert '/v1/pairs.csv?q=chips"' in page.text

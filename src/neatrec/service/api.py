@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any
 
-from fastapi import APIRouter, FastAPI, Path, Query, Request, Security
+from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request, Security
 from fastapi.responses import Response, StreamingResponse
 from fastapi.security import APIKeyHeader, HTTPBearer
 from pydantic_core import to_json
@@ -21,6 +21,7 @@ from neatrec.service.answers import (
     pair_out,
 )
 from neatrec.service.metrics import Metrics
+from neatrec.service.problems import bad
 from neatrec.service.schemas import error_responses
 from neatrec.service.snapshot import LoadedBundle, ServingSnapshot
 from neatrec.serving import FOOTER
@@ -179,11 +180,22 @@ KEY_SCHEMES = (
 """For OpenAPI: how a key is sent. The middleware checks it."""
 
 
+REPEATABLE = ("category", "exclude")
+
+
+async def refuse_repeated(request: Request) -> None:
+    """Refuse a parameter that is given twice: FastAPI would read the last one alone."""
+    for name in request.query_params:
+        texts = request.query_params.getlist(name)
+        if len(texts) > 1 and name not in REPEATABLE:
+            raise bad(name, "given once", texts[:3])
+
+
 def add_api(app: FastAPI, metrics: Metrics, *, needs_key: bool) -> None:
     """Add the routes of the API."""
     api = Api(metrics)
     schemes = [Security(each) for each in KEY_SCHEMES] if needs_key else []
-    router = APIRouter(tags=["api"], dependencies=schemes)
+    router = APIRouter(tags=["api"], dependencies=[Depends(refuse_repeated), *schemes])
     common, posted = (401, 404, 414, 422, 503), (401, 404, 408, 413, 422, 503)
     for path, handler, shape, errors in (
         ("/v1/complements", api.complements, schemas.Complements, common),
@@ -215,7 +227,7 @@ def add_api(app: FastAPI, metrics: Metrics, *, needs_key: bool) -> None:
 
 
 def snapshot_of(request: Request) -> ServingSnapshot:
-    """The snapshot that this request is answers from."""
+    """The snapshot that this request is answered from."""
     snapshot: ServingSnapshot = request.scope["neatrec"]
     return snapshot
 

@@ -56,7 +56,11 @@ def invalid(errors: Sequence[Mapping[str, Any]]) -> RequestError:
     error = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     source, *steps = error["loc"]
     if not steps or not isinstance(steps[0], str):
-        return RequestError(422, "ParameterError", f"the {source} is wrong: {error['msg']}")
+        hint = (
+            'Send JSON such as {"items": ["id"]} as application/json.' if source == "body" else None
+        )
+        message = f"the {source} is wrong: {error['msg']}"
+        return RequestError(422, "ParameterError", message, hint=hint)
     name, got = printable(steps[0]), error.get("input")
     if error["type"] == "extra_forbidden":
         hint = "GET /openapi.json lists the parameters of each address."
@@ -65,6 +69,7 @@ def invalid(errors: Sequence[Mapping[str, Any]]) -> RequestError:
         return RequestError(422, "ParameterError", f"`{name}` is missing", argument=name)
     shown = got if isinstance(got, str | int | float | None) else type(got).__name__
     wanted = re.sub(r"^[A-Z]\w* should", "must", error["msg"].removeprefix("Value error, "))
+    wanted = wanted.partition(", unable to")[0]
     message = f"`{name}` {wanted}, got {printable(repr(shown))}"
     return RequestError(422, "ParameterError", message, argument=name)
 

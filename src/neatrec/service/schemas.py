@@ -96,7 +96,11 @@ class FormModel(RequestModel):
     @classmethod
     def without_blanks(cls, fields: dict[str, Any]) -> dict[str, Any]:
         """The fields that have a text."""
-        return {name: text for name, text in fields.items() if text not in ("", [""])}
+        texts = {
+            name: [text for text in value if text.strip()] if isinstance(value, list) else value
+            for name, value in fields.items()
+        }
+        return {name: value for name, value in texts.items() if value != [] and str(value).strip()}
 
 
 class RequestFilters(RequestModel):
