@@ -136,23 +136,23 @@ def output_file(path: Path | None, source: str) -> Path | None:
     if path.exists() and (path.resolve() in files or folder in path.resolve().parents):
         hint = "Choose another name."
         raise must_be("--out", "none of the files that are read", str(path), hint=hint)
-    _require_writable(path.parent, "a file that can be written")
+    _require_writable(path.parent, path, "a file that can be written")
     return path
 
 
 def output_folder(path: Path) -> Path:
     """A folder for output, made if needed, refused before any work if it cannot be written."""
-    _require_writable(path, "a folder that can be written", make=True)
+    _require_writable(path, path, "a folder that can be written", make=True)
     return path
 
 
-def _require_writable(folder: Path, wanted: str, *, make: bool = False) -> None:
+def _require_writable(folder: Path, out: Path, wanted: str, *, make: bool = False) -> None:
     try:
         if make:
             folder.mkdir(parents=True, exist_ok=True)
         TemporaryFile(dir=folder).close()
     except OSError as error:
-        raise must_be("--out", f"{wanted} ({error.strerror})", str(folder)) from error
+        raise must_be("--out", f"{wanted} ({error.strerror})", str(out)) from error
 
 
 def strata_names(strata: list[str] | None) -> tuple[str, ...] | None:

@@ -223,7 +223,7 @@ def print_text(text: str) -> None:
     """Lines on stdout, wrapped at the width of the terminal, or at 80 columns without one."""
     from rich.console import Console
 
-    Console(highlight=False, markup=False).print(text)
+    Console(highlight=False, markup=False, emoji=False).print(text)
 
 
 def percent(share: float, digits: int = 1) -> str:

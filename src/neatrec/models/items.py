@@ -52,14 +52,10 @@ def _find_by_name(catalog: Catalog, name: str) -> int:
             hint=f"Ask by id: {some}{' ...' if len(hits) > 5 else ''}.",
         )
     similar = suggest_items(catalog, name)
-    hint = (
-        "Did you mean "
-        + " or ".join(f"{printable(catalog.name(code), 60)!r}" for code in similar)
-        + "?"
-    )
-    raise UnknownItemError(
-        f"no item has the id or name {printable(name)!r}", hint=hint if similar else None
-    )
+    near = " or ".join(f"{printable(catalog.name(code), 60)!r}" for code in similar)
+    example = f"Ask by id or name, such as {printable(catalog.name(0), 60)!r}."
+    hint = f"Did you mean {near}?" if similar else example
+    raise UnknownItemError(f"no item has the id or name {printable(name)!r}", hint=hint)
 
 
 def _codes_with_name(catalog: Catalog, name: str) -> npt.NDArray[np.int64]:
