@@ -72,7 +72,7 @@ def split_baskets(baskets: Baskets, method: str = "half", **options: Any) -> Spl
 
 def half(baskets: Baskets) -> Split:
     """Even basket ids train, odd ones test; ids that are no integers go by the parity of a hash."""
-    return _parted(baskets, _bit(baskets.ids, 0) == 0, "half")
+    return _parted(baskets, ~_is_odd(baskets.ids), "half")
 
 
 def by_time(
@@ -137,20 +137,12 @@ def _hashes(ids: pa.LargeStringArray, salt: str) -> npt.NDArray[np.uint64]:
     return np.frombuffer(digests, dtype="<u8")
 
 
-def _bit(ids: pa.LargeStringArray, bit: int) -> npt.NDArray[np.int64]:
-    """Binary digit 0 or 1 of each id that is an integer, else of its hash, shape (ids,)."""
-    whole = pc.match_substring_regex(ids, "^-?[0-9]+$").to_numpy(zero_copy_only=False)
-    out = np.empty(len(ids), dtype=np.int64)
-    # two decimal digits are enough: 100 divides by 4
-    digits = pc.utf8_slice_codeunits(ids.filter(pa.array(whole)), start=-2)
-    numbers = pc.cast(pc.utf8_ltrim(digits, characters="-"), pa.int64()).to_numpy(
-        zero_copy_only=False
-    )
-    out[whole] = (numbers >> bit) & 1
-    if not whole.all():
-        hashed = _hashes(ids.filter(pa.array(~whole)), "half")
-        out[~whole] = ((hashed >> np.uint64(bit)) & np.uint64(1)).astype(np.int64)
-    return out
+def _is_odd(ids: pa.LargeStringArray) -> Mask:
+    """Whether each id that is an integer, else its hash, is odd, shape (ids,)."""
+    odd = pc.match_substring_regex(ids, "[13579]$").to_numpy(zero_copy_only=False)
+    others = ~pc.match_substring_regex(ids, "^-?[0-9]+$").to_numpy(zero_copy_only=False)
+    odd[others] = _hashes(ids.filter(pa.array(others)), "half") % np.uint64(2) == 1
+    return np.asarray(odd, dtype=np.bool_)
 
 
 def _parted(baskets: Baskets, train: Mask, method: str, **options: Any) -> Split:

@@ -19,12 +19,7 @@ from neatrec.errors import must_be, must_be_one_of, require_whole
 from neatrec.memory import available_processors
 from neatrec.simulator.catalog import Codes, draw_assortment, make_catalog
 from neatrec.simulator.kernel import ItemDraws, Trips, Visits, VisitTables, draw_visits, fill_carts
-from neatrec.simulator.planting import (
-    PlantedTruth,
-    plant_complements,
-    planted_truth,
-    substitute_groups,
-)
+from neatrec.simulator.planting import PlantedTruth, plant, substitute_groups
 from neatrec.simulator.tables import basket_size_table, item_draws, share_of_lines, store_table
 
 VISITS = 8
@@ -133,16 +128,14 @@ def supermarket(
     drawing, naming, selling, planting, kernel = children(seed, 5)
     assortment = draw_assortment(items, drawing)
     share = share_of_lines(assortment, selling)
-    planted = plant_complements(assortment, share, strength, planting)
     group = substitute_groups(assortment, share)
+    truth = plant(assortment, share, group, strength, planting)
     sizes, store_shares = basket_size_table(min(LARGEST_BASKET, items // 3)), store_table(stores)
     tables = VisitTables(kernel_seed(kernel), baskets, households, sizes, store_shares)
-    draws = item_draws(assortment, share, planted, group, tables)
+    draws = item_draws(assortment, share, truth, group, tables)
     visits, lines = _simulate(tables, draws, threads)
     catalog = make_catalog(assortment, naming, coarse=bool(coarse))
-    return Supermarket(
-        _baskets(catalog, tables, visits, lines, source), planted_truth(assortment, planted, group)
-    )
+    return Supermarket(_baskets(catalog, tables, visits, lines, source), truth)
 
 
 def _simulate(tables: VisitTables, draws: ItemDraws, threads: int) -> tuple[Visits, Codes]:

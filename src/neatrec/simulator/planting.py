@@ -72,33 +72,6 @@ class PlantedTruth:
         return np.asarray(query, dtype=np.int64) * self.items + np.asarray(item, dtype=np.int64)
 
 
-@dataclass(frozen=True)
-class PlantedPairs:
-    """Directed complements with their strength: shapes (pairs,), sorted by query, then item."""
-
-    query: Codes
-    item: Codes
-    strength: Floats
-
-
-def plant_complements(
-    assortment: Assortment, share: Floats, factor: float, rng: np.random.Generator
-) -> PlantedPairs:
-    """Pairs of items for each pair of complementary products, best seller with best seller."""
-    number = {product.name: position for position, product in enumerate(product_table().products)}
-    pairs = [np.zeros((3, 0))]  # rows: query, item, strength
-    for first, second in complementary_products():
-        queries = _by_sales(assortment.of_product(number[first]), share)
-        items = _by_sales(assortment.of_product(number[second]), share)
-        strength = np.exp(rng.uniform(np.log(WEAKEST), np.log(STRONGEST), len(queries)))
-        if len(items) and factor > 0:
-            pairs.append(_matched(queries, items, strength * factor))
-    query, item, strength = np.concatenate(pairs, axis=1)
-    order = np.lexsort((item, query))
-    query, item = query[order].astype(np.int32), item[order].astype(np.int32)
-    return PlantedPairs(query, item, _bounded(query, item, strength[order], share))
-
-
 def _by_sales(codes: Codes, share: Floats) -> Codes:
     return codes[np.argsort(-share[codes], kind="stable")]
 
@@ -145,23 +118,41 @@ def substitute_pairs(group: Codes) -> Codes:
     return np.concatenate(pairs).astype(np.int32)
 
 
-def planted_truth(assortment: Assortment, planted: PlantedPairs, group: Codes) -> PlantedTruth:
-    """The truth about a shop; pairs of a trap are those of its items in different aisles."""
-    aisle = np.array([product.aisle for product in product_table().products])[assortment.product]
+def plant(
+    assortment: Assortment, share: Floats, group: Codes, factor: float, rng: np.random.Generator
+) -> PlantedTruth:
+    """Plant complements and traps.
+
+    Items of complementary products are paired best seller with best seller; pairs of a trap are
+    those of its items in different aisles.
+    """
+    table = product_table().products
+    number = {product.name: position for position, product in enumerate(table)}
+    pairs = [np.zeros((3, 0))]  # rows: query, item, strength
+    for first, second in complementary_products():
+        queries = _by_sales(assortment.of_product(number[first]), share)
+        items = _by_sales(assortment.of_product(number[second]), share)
+        strength = np.exp(rng.uniform(np.log(WEAKEST), np.log(STRONGEST), len(queries)))
+        if len(items) and factor > 0:
+            pairs.append(_matched(queries, items, strength * factor))
+    query, item, strength = np.concatenate(pairs, axis=1)
+    order = np.lexsort((item, query))
+    query, item = query[order].astype(np.int32), item[order].astype(np.int32)
+    aisle = np.array([product.aisle for product in table])[assortment.product]
     kind, traps = product_kinds()[assortment.product], []
-    for number, trap in enumerate(TRAPS):
+    for trap_number, trap in enumerate(TRAPS):
         members = np.flatnonzero(kind == trap)
-        query, item = np.repeat(members, len(members)), np.tile(members, len(members))
-        apart = aisle[query] != aisle[item]
-        traps.append(np.stack([query[apart], item[apart], np.full(apart.sum(), number)]))
-    query, item, trap_kind = np.concatenate(traps, axis=1)
+        one, other = np.repeat(members, len(members)), np.tile(members, len(members))
+        apart = aisle[one] != aisle[other]
+        traps.append(np.stack([one[apart], other[apart], np.full(apart.sum(), trap_number)]))
+    trap_query, trap_item, trap_kind = np.concatenate(traps, axis=1)
     return PlantedTruth(
-        query=planted.query,
-        item=planted.item,
-        strength=planted.strength,
+        query=query,
+        item=item,
+        strength=_bounded(query, item, strength[order], share),
         substitutes=substitute_pairs(group),
-        trap_query=query.astype(np.int32),
-        trap_item=item.astype(np.int32),
+        trap_query=trap_query.astype(np.int32),
+        trap_item=trap_item.astype(np.int32),
         trap_kind=trap_kind.astype(np.int8),
         noise=np.flatnonzero((kind == STAPLE) & (assortment.number == 0)).astype(np.int32),
         items=len(kind),

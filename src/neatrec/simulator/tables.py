@@ -21,7 +21,7 @@ from neatrec.simulator.catalog import (
     product_table,
 )
 from neatrec.simulator.kernel import ItemDraws, VisitTables, stocking_up
-from neatrec.simulator.planting import PlantedPairs
+from neatrec.simulator.planting import PlantedTruth
 
 TOP_SHARE = 0.0165
 """Share of all lines drawn for the best seller, in shops of any size."""
@@ -86,14 +86,14 @@ def basket_size_table(largest: int) -> Floats:
 
 
 def item_draws(
-    assortment: Assortment, share: Floats, planted: PlantedPairs, group: Codes, tables: VisitTables
+    assortment: Assortment, share: Floats, truth: PlantedTruth, group: Codes, tables: VisitTables
 ) -> ItemDraws:
     """The tables that items are drawn from."""
     kind = product_kinds()[assortment.product]
     department = np.array([p.department for p in product_table().products], dtype=np.int32)
-    alias_share, alias_item = alias_table(_draw_weights(share, kind, planted, tables))
-    offsets = np.searchsorted(planted.query, np.arange(len(share) + 1)).astype(np.int64)
-    total = np.concatenate([[0.0], np.cumsum(planted.strength)])
+    alias_share, alias_item = alias_table(_draw_weights(share, kind, truth, tables))
+    offsets = np.searchsorted(truth.query, np.arange(len(share) + 1)).astype(np.int64)
+    total = np.concatenate([[0.0], np.cumsum(truth.strength)])
     return ItemDraws(
         kind=kind,
         department=department[assortment.product],
@@ -101,17 +101,17 @@ def item_draws(
         alias_share=alias_share,
         alias_item=alias_item,
         partner_offsets=offsets,
-        partner=planted.item,
-        partner_until=total[1:] - total[offsets[planted.query]],
+        partner=truth.item,
+        partner_until=total[1:] - total[offsets[truth.query]],
     )
 
 
 def _draw_weights(
-    share: Floats, kind: npt.NDArray[np.int8], planted: PlantedPairs, tables: VisitTables
+    share: Floats, kind: npt.NDArray[np.int8], truth: PlantedTruth, tables: VisitTables
 ) -> Floats:
     """Weights of the draws that make items sell as `share` says, after refusals and complements."""
-    arrived = share[planted.query] * planted.strength * ARRIVES
-    weight = share - np.bincount(planted.item, arrived, minlength=len(share))
+    arrived = share[truth.query] * truth.strength * ARRIVES
+    weight = share - np.bincount(truth.item, arrived, minlength=len(share))
     accepted = np.ones(len(share))
     accepted[kind == PLAIN] = MEAN_TASTE
     accepted[kind == DECEMBER_ONLY] = DECEMBER_SHARE

@@ -1,19 +1,24 @@
 """Statistics of counts: association, exact tails, intervals, expected counts, false discoveries."""
 
-from neatrec.statistics.association import (
-    chi_squared,
-    chi_squared_p,
-    chi_squared_threshold,
-    jaccard,
-    lift,
-    shrunk_lift,
-    signed_llr,
-)
 from neatrec.statistics.independence import (
     Factors,
     possible_pairs,
     quasi_independence,
     sample_possible_pairs,
+)
+from neatrec.statistics.measures import (
+    benjamini_hochberg,
+    chi_squared,
+    chi_squared_p,
+    chi_squared_threshold,
+    garwood_interval,
+    jaccard,
+    largest_mean,
+    lift,
+    poisson_log_tail,
+    poisson_tail,
+    shrunk_lift,
+    signed_llr,
 )
 from neatrec.statistics.prior_fit import fit_lift_prior
 from neatrec.statistics.shrinkage import (
@@ -24,13 +29,6 @@ from neatrec.statistics.shrinkage import (
     estimate_lifts,
     exact_estimate,
     with_halves,
-)
-from neatrec.statistics.tails import (
-    benjamini_hochberg,
-    garwood_interval,
-    largest_mean,
-    poisson_log_tail,
-    poisson_tail,
 )
 
 __all__ = [

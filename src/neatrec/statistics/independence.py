@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 
 from neatrec.errors import NeatrecError
-from neatrec.statistics.tails import Counts, Floats, Numbers, as_floats
+from neatrec.statistics.measures import Counts, Floats, Numbers, as_floats
 
 TOLERANCE = 1e-6
 """Largest difference of fitted and observed margins, as a share of all records."""

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import special
 
 from neatrec.memory import one_blas_thread
+from neatrec.statistics.measures import Floats
 from neatrec.statistics.shrinkage import (
     DISPERSION_COUNTS,
     KNOT_STEP,
@@ -18,7 +19,6 @@ from neatrec.statistics.shrinkage import (
     splines,
     unique_pairs,
 )
-from neatrec.statistics.tails import Floats
 
 EXPECTED_KNOT_STEP = 3.0
 """Distance of the splines in log E."""

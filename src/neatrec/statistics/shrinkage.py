@@ -20,7 +20,7 @@ from scipy import special
 from scipy.interpolate import BSpline
 
 from neatrec.data.splits import Seed, as_generator
-from neatrec.statistics.tails import Floats, Numbers, as_floats, garwood_interval, poisson_tail
+from neatrec.statistics.measures import Floats, Numbers, as_floats, garwood_interval, poisson_tail
 
 LOWEST = -4.0
 """The smallest log-lift of the prior."""
