@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from helpers.kernel_cases import assert_equal_arrays
 from helpers.toyshop import toy_baskets
@@ -71,15 +69,6 @@ def test_progress_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen[-1].active is None  # it has no hinges
 
 
-def test_a_custom_model_is_fitted_on_the_cpu_by_default() -> None:
-    class Mine(type(make_model("pop"))):  # type: ignore[misc]
-        name = "mine"
-
-    assert Model.devices == ("cpu",)
-    with pytest.raises(ParameterError, match="`device` must be cpu for model 'mine', got 'gpu'"):
-        Mine().fit(toy_baskets(), Run(device="gpu"))
-
-
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
@@ -102,11 +91,6 @@ def test_a_fit_that_diverges_names_the_cause(
         fit(name, **changes)
 
 
-def test_a_generator_is_taken_as_a_seed() -> None:
-    one, other = (fit(run=replace(REPRODUCIBLE, rng=np.random.default_rng(3))) for _ in range(2))
-    assert_equal_arrays(one, other)
-
-
 def prepared(baskets: Baskets) -> TrainingData:
     return prepare(baskets, baskets.catalog.category_of(), with_users=baskets.users is not None)
 
@@ -123,20 +107,6 @@ def test_lines_are_shuffled_within_their_basket_where_order_is_unknown(ordered: 
     for visit in (first, second):
         by_item = [np.lexsort((items, basket)) for items in (visit.items, data.visit.items)]
         assert np.array_equal(visit.items[by_item[0]], data.visit.items[by_item[1]])
-
-
-@given(sizes=st.lists(st.integers(0, 9), min_size=1, max_size=12), seed=st.integers(0, 5))
-@settings(deadline=None, max_examples=30)
-def test_every_basket_with_a_pair_is_visited_once(sizes: list[int], seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    lists = [[f"i{n}" for n in rng.choice(12, size=size, replace=False)] for size in sizes]
-    baskets = Baskets.from_lists([*lists, [f"i{n}" for n in range(12)]])
-    data = prepared(baskets)
-    visit = CpuDevice().shuffled(data.visit, True, rng)
-    assert sorted(visit.basket.tolist()) == np.flatnonzero(baskets.sizes >= 2).tolist()
-    assert np.array_equal(visit.start, baskets.offsets[visit.basket])
-    assert np.array_equal(visit.stop, baskets.offsets[visit.basket + 1])
-    assert np.array_equal(visit.items, data.row_of_item[baskets.items])
 
 
 @pytest.mark.parametrize(

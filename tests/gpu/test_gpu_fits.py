@@ -69,9 +69,3 @@ def test_auto_trains_on_the_gpu_and_says_so(caplog: pytest.LogCaptureFixture) ->
     with caplog.at_level("INFO", logger="neatrec"):
         fit("neat", Run(rng=5))
     assert "training on the GPU" in caplog.text
-
-
-def test_auto_takes_the_cpu_for_what_a_gpu_cannot_do(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level("INFO", logger="neatrec"):
-        fit("neat", Run(rng=5), window=20, epochs=1)
-    assert "training on the CPU: `window` must be at most 16 on device gpu" in caplog.text

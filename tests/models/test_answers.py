@@ -11,16 +11,6 @@ from neatrec.errors import ParameterError
 from neatrec.models import Model, Ranking, make_model, rank, rank_carts
 from neatrec.models.ranking import best, mean_of_scaled
 
-few_values = hnp.arrays(
-    np.float64, st.integers(1, 40), elements=st.sampled_from([-1.0, 0.0, 0.5, 2.0, 7.0])
-)
-
-
-@given(few_values, st.integers(1, 45))
-def test_best_is_a_full_sort_with_ties_to_the_smaller_position(scores: np.ndarray, k: int) -> None:
-    plain = sorted(range(len(scores)), key=lambda i: (-scores[i], i))[:k]
-    assert best(scores, k).tolist() == plain
-
 
 @given(
     hnp.arrays(
@@ -86,20 +76,14 @@ def test_an_answer_is_a_table_with_notes() -> None:
     codes, cart = np.array([[1, 2], [0, 3]], dtype=np.int32)
     parts = np.array([[0.5, 1.0], [1.0, 0.0]])
     answer = Ranking(catalog, cart, codes, np.array([0.75, 0.5]), cart, parts, ("a note",))
-    assert answer.to_arrow().to_pylist() == [
-        {
-            "rank": rank,
-            "id": str(rank + 1),
-            "name": name,
-            "category": category,
-            "score": score,
-            "goes_with": goes_with,
-        }
-        for rank, name, category, score, goes_with in (
-            (1, "Milk\x1b[31m", [], 0.75, ["Rice", "Tea"]),
-            (2, "3", ["x"], 0.5, ["Tea"]),
-        )
-    ]
+    assert answer.to_arrow().to_pydict() == {
+        "rank": [1, 2],
+        "id": ["2", "3"],
+        "name": ["Milk\x1b[31m", "3"],
+        "category": [[], ["x"]],
+        "score": [0.75, 0.5],
+        "goes_with": [["Rice", "Tea"], ["Tea"]],
+    }
     assert (answer.ids, answer.names[1]) == (["2", "3"], "3")
     assert repr(answer).startswith("recommendations for Tea, Rice (2 rows)")
     assert repr(answer).endswith("a note")

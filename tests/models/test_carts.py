@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 from neatrec.cooccurrence import CountBook, CountOptions
 from neatrec.models.carts import (
@@ -12,7 +11,6 @@ from neatrec.models.carts import (
     POWER,
     RIDGE,
     CartRegression,
-    CartWeights,
     same_category_pairs,
 )
 from neatrec.models.counts import PairCounts
@@ -41,14 +39,3 @@ def test_scores_are_those_of_the_formula(size: int) -> None:
     np.testing.assert_array_equal(found.codes, goes)
     np.testing.assert_allclose(found.total, wanted[goes], rtol=1e-6)
     np.testing.assert_allclose(found.parts(goes[:7]), lift.T[goes[:7]])
-
-
-def test_weights_add_up() -> None:
-    weights = sparse.csr_matrix(np.array([[0, 2.0, 0, -1], [0, 0, 3, 0.5], [0, 0, 0, 0]]))
-    weights.resize((4, 4))
-    found = CartWeights(weights).score(
-        np.array([0, 1], dtype=np.int32), np.array([2, 3], dtype=np.int32)
-    )
-    assert found.codes.tolist() == [2, 3]
-    assert found.total.tolist() == [3.0, -0.5]
-    assert found.parts(found.codes).tolist() == [[0, 3], [-1, 0.5]]

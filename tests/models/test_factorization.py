@@ -1,8 +1,5 @@
 """`cf` and `bprmf` are the `implicit` library, and nothing around it changes the numbers."""
 
-import logging
-import sys
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -10,9 +7,8 @@ from threadpoolctl import threadpool_limits
 
 from helpers.toyshop import toy_baskets
 from neatrec.data import Baskets
-from neatrec.errors import DivergedError, MissingDependencyError
+from neatrec.errors import DivergedError
 from neatrec.models import Run, make_model
-from neatrec.models import factorization as factorisation
 from neatrec.models.factorization import purchases
 
 SETTINGS = {"cf": {"dim": 10, "epochs": 4}, "bprmf": {"dim": 10, "epochs": 20}}
@@ -74,12 +70,6 @@ def test_the_matrix_counts_purchases(users: bool) -> None:
     assert matrix.sum() == baskets.lines
 
 
-def test_users_without_a_basket_are_left_out() -> None:
-    part = toy_baskets().select(np.arange(5))
-    matrix, ids = purchases(part)
-    assert matrix.shape[0] == len(ids) == len(set(part.users.tolist())) < len(part.user_ids)
-
-
 def test_numbers_that_run_away_name_the_setting_to_change(monkeypatch: pytest.MonkeyPatch) -> None:
     from implicit.cpu.als import AlternatingLeastSquares
     from implicit.recommender_base import ModelFitError
@@ -90,22 +80,5 @@ def test_numbers_that_run_away_name_the_setting_to_change(monkeypatch: pytest.Mo
     monkeypatch.setattr(AlternatingLeastSquares, "fit", fail)
     with pytest.raises(
         DivergedError, match=r"'cf' diverged: NaN encountered.*Raise `regularization`"
-    ):
-        make_model("cf").fit(toy_baskets())
-
-
-def test_a_long_fit_logs_its_progress(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(factorisation, "SECONDS_BETWEEN_LINES", 0.0)
-    with caplog.at_level(logging.INFO, "neatrec"):
-        make_model("bprmf", dim=3, epochs=2).fit(toy_baskets(60), Run(threads=1))
-    assert "bprmf: epoch 2 of 2" in caplog.text
-
-
-def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "implicit", None)
-    with pytest.raises(
-        MissingDependencyError, match=r"needs implicit, not .* pip install 'neatrec\[als\]'"
     ):
         make_model("cf").fit(toy_baskets())

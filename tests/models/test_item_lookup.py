@@ -16,12 +16,7 @@ from neatrec.models.items import in_categories
     ("ids", "names", "asked", "codes"),
     [
         (["Tea", "7"], ["Milk", "Tea"], "Tea", [0]),  # an id wins over a name
-        (
-            ["1", "2"],
-            ["TEA", "Tea"],
-            ["Tea", "TEA"],
-            [1, 0],
-        ),  # the exact name over another spelling
+        (["1", "2"], ["TEA", "Tea"], ["Tea", "TEA"], [1, 0]),  # the exact spelling wins
         (["1", "2"], ["Tea", None], ["2", "Tea"], [1, 0]),
         (["2", "1", "0"], None, [0, np.int64(1), 2], [2, 1, 0]),  # an integer is an id, no code
     ],
@@ -40,11 +35,6 @@ def test_items_are_found_by_id_then_by_name(
             "tea",
             r"2 items are called 'tea'\. Ask by id: 1, 2\.",
         ),
-        (
-            Catalog.from_ids([f"i{n}" for n in range(9)], names=["Tea"] * 9),
-            "Tea",
-            r"9 items are called 'Tea'\. Ask by id: i0, i1, i2, i3, i4 \.\.\.",
-        ),
         (Catalog.from_ids(["1", "2"], names=["Tea", None]), "", "no item has the id or name ''"),
         (Catalog.from_ids(["sku-4711", "sku-0815"]), "sku-4712", r"Did you mean 'sku-4711'"),
         (toy_catalog(), 3, "no item has the id or name '3'"),
@@ -59,16 +49,7 @@ def test_an_item_that_is_not_one_is_refused(catalog: Catalog, asked: Any, senten
             find_items(catalog, [wrong])
 
 
-@pytest.mark.parametrize(
-    ("said", "meant"),
-    [
-        ("chps", "Chips"),
-        ("bred", "Bread"),
-        ("BISCUIT", "Biscuits"),
-        ("spnge", "Sponge"),
-        ("bananna", "Banana"),
-    ],
-)
+@pytest.mark.parametrize(("said", "meant"), [("chps", "Chips"), ("bred", "Bread")])
 def test_near_names_forgive_typing_errors(said: str, meant: str) -> None:
     assert toy_catalog().name(suggest_items(toy_catalog(), said)[0]) == meant
 

@@ -3,8 +3,6 @@
 A new model joins by its name in the registry and a line in `SETTINGS`.
 """
 
-import dataclasses
-import json
 from functools import cache
 from typing import Any
 
@@ -14,16 +12,7 @@ import pytest
 from helpers.kernel_cases import assert_equal_arrays
 from helpers.toyshop import PARTNERS, code, toy_baskets, toy_catalog
 from neatrec.errors import BundleError, ParameterError, SourceError, UnknownItemError
-from neatrec.models import (
-    MODEL_NAMES,
-    Model,
-    Run,
-    describe,
-    make_model,
-    model_class,
-    rank,
-    rank_carts,
-)
+from neatrec.models import MODEL_NAMES, Model, Run, make_model, model_class, rank, rank_carts
 from neatrec.models.embeddings.kernels import gpu
 
 EMBEDDING: dict[str, Any] = {"dim": 16, "epochs": 40}
@@ -63,25 +52,6 @@ def fitted(name: str, device: str) -> Model:
 def every_pair() -> tuple[np.ndarray, np.ndarray]:
     items = len(toy_catalog())
     return np.repeat(np.arange(items), items), np.tile(np.arange(items), items)
-
-
-@EVERY_NAME
-def test_is_described(name: str) -> None:
-    (info,) = describe([name])
-    assert info.name == name
-    assert info.kind in {"paper", "statistic", "hybrid"}
-    assert info.description.endswith(".")
-    assert all(parameter.description.endswith(".") for parameter in info.parameters)
-    json.dumps(info.to_dict(), allow_nan=False)
-
-
-@EVERY_NAME
-def test_parameters_are_frozen_and_come_back_from_json(name: str) -> None:
-    parameters = new(name).parameters
-    assert type(parameters)(**json.loads(json.dumps(parameters.to_dict()))) == parameters
-    for field in dataclasses.fields(parameters):
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            setattr(parameters, field.name, None)
 
 
 @EVERY_MODEL
@@ -162,13 +132,7 @@ def test_answers_are_ranked_and_leave_out_what_they_must(name: str, device: str)
 def test_an_item_is_found_by_id_variant_and_name(name: str, device: str) -> None:
     model = fitted(name, device)
     (wanted,) = (codes.tolist() for codes in rank_carts(model, [np.array([code("tea")])]))
-    for item in (
-        toy_catalog().id(code("tea")),
-        "tea-green",
-        "Tea",
-        "tEA",
-        ["Tea"],
-    ):
+    for item in (toy_catalog().id(code("tea")), "tea-green", "Tea", "tEA", ["Tea"]):
         assert rank(model, item).codes.tolist() == wanted
 
 

@@ -15,7 +15,6 @@ from neatrec.models import (
     parameter,
     parse_settings,
 )
-from neatrec.models.parameters import describe_parameters
 
 
 @dataclass(frozen=True)
@@ -31,16 +30,7 @@ class Sample(ModelParameters):
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [
-        ("dim=12", 12),
-        ("rate=1e-3", 0.001),
-        ("rate=2", 2.0),
-        ("window=none", None),
-        ("window=5", 5),
-        ("shape=square", "square"),
-        ("loud=yes", True),
-        ("loud=0", False),
-    ],
+    [("dim=12", 12), ("rate=1e-3", 0.001), ("window=none", None), ("loud=yes", True)],
 )
 def test_text_becomes_a_value_of_the_right_type(text: str, value: object) -> None:
     key = text.partition("=")[0]
@@ -53,10 +43,8 @@ def test_text_becomes_a_value_of_the_right_type(text: str, value: object) -> Non
     ("settings", "sentence"),
     [
         ({"dim": "many"}, "`dim` must be an integer, got 'many'"),
-        ({"dim": 1.5}, r"`dim` must be an integer, got 1\.5"),
         ({"dim": True}, "`dim` must be an integer, got True"),
         ({"dim": 0}, "`dim` must be at least 1, got 0"),
-        ({"dim": 65}, "`dim` must be at most 64, got 65"),
         ({"rate": 0.0}, r"`rate` must be above 0\.0, got 0\.0"),
         ({"rate": "nan"}, "`rate` must be a finite number, got nan"),
         ({"window": "wide"}, "`window` must be an integer or none, got 'wide'"),
@@ -91,18 +79,6 @@ def test_a_setting_is_a_key_and_a_value_given_once() -> None:
         parse_settings(["dim=1", "dim=2"])
     with pytest.raises(ParameterError, match="setting 'k' is given twice"):
         make_model("shrunk-lift", ["k=1"], k=2)
-
-
-def test_a_parameter_is_described() -> None:
-    dim, _, window, shape, _ = describe_parameters(Sample)
-    assert (dim.name, dim.type, dim.default, dim.description) == (
-        "dim",
-        "integer",
-        8,
-        "How many.",
-    )
-    assert window.type == "integer or none"
-    assert shape.choices == ("round", "square")
 
 
 def test_models_are_known_by_name_and_take_their_own_parameters_only() -> None:

@@ -4,10 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 import neatrec
-from helpers.dated_shop import dated_shop
 from helpers.toyshop import code, toy_baskets
 from neatrec.cooccurrence import CountBook, CountOptions
 from neatrec.data import Baskets, Catalog
@@ -17,11 +15,8 @@ from neatrec.models.odds.features import (
     WORDS,
     CatalogFeatures,
     PairFeatures,
-    low_rank_vectors,
-    similar_names,
-    stand_ins,
 )
-from neatrec.models.odds.model import Outcome, Pairs, learn, parts_of, regress
+from neatrec.models.odds.model import Outcome, Pairs, learn
 from neatrec.simulator import supermarket
 
 COUNTING = CountOptions(directed=False)
@@ -77,23 +72,6 @@ def test_the_order_of_categories_is_that_of_the_carts() -> None:
         np.testing.assert_allclose(columns[:, 5], [wanted, -wanted, 0], atol=1e-6)
 
 
-def test_low_rank_vectors_reconstruct_a_matrix_of_low_rank() -> None:
-    factors = np.random.default_rng(2).standard_normal((40, 3))
-    matrix = factors @ np.diag([3.0, 1.0, -2.0]) @ factors.T
-    vectors, signs = low_rank_vectors(sparse.csr_matrix(matrix), 3, np.random.default_rng(0))
-    np.testing.assert_allclose(vectors * signs @ vectors.T, matrix, atol=1e-3)
-
-
-def test_similar_names_share_rare_pieces_within_their_category() -> None:
-    names = ["Taco Shells", "Taco Shell 12", "Taco Sauce", "Oat Milk", "Taco Shells", None]
-    similar = similar_names(names, np.array([0, 0, 0, 0, 1, 0], dtype=np.int32)).toarray()
-    np.testing.assert_array_equal(similar.diagonal(), 1)
-    np.testing.assert_allclose(similar, similar.T, atol=1e-6)
-    assert similar[0, 1] > similar[0, 2]
-    assert not similar[:4, 4].any()
-    assert not similar[5, :5].any()
-
-
 def test_strong_and_dependent_pairs_are_those_of_the_definition() -> None:
     """12 carts of tea then milk, 8 of milk then tea, and noise of other items."""
     noise = [[f"n{i}", f"n{(i * 7 + j) % 40 + 40}"] for i in range(40) for j in range(10)]
@@ -119,33 +97,6 @@ def test_the_habit_of_one_customer_is_no_dependent_pair() -> None:
     key = baskets.catalog.code_of["tea"] * items + baskets.catalog.code_of["milk"]
     assert key in Outcome.of(CountBook(baskets), COUNTING, ()).strong
     assert key not in Outcome.of(CountBook(baskets), COUNTING, ()).dependent
-
-
-def test_time_parts_the_baskets_of_customers_who_return() -> None:
-    baskets = dated_shop()
-    by_hash = parts_of(replace(baskets, users=None, user_ids=None))
-    assert len(by_hash) == 2
-    np.testing.assert_array_equal(by_hash[0][0], ~by_hash[0][1])
-    np.testing.assert_array_equal(by_hash[0][0], by_hash[1][1])
-    users = np.arange(len(baskets)) // 2
-    ids = [f"user {n}" for n in range(int(users.max()) + 1)]
-    returning = replace(baskets, users=users, user_ids=ids)
-    ((learned, shown),) = parts_of(returning)
-    assert baskets.times is not None
-    assert baskets.times[learned].max() < baskets.times[shown].min()
-    assert 0.6 < learned.mean() < 0.73
-
-
-def test_a_regression_finds_the_weights_and_keeps_to_its_start_without_pairs() -> None:
-    rng = np.random.default_rng(3)
-    table = np.column_stack([np.ones(40_000), rng.standard_normal((40_000, 3))])
-    outcome = rng.random(40_000) < 1 / (1 + np.exp(-table @ [-1.0, 1.5, 0.8, -0.4]))
-    first = np.array([0.0, 1, 0, 0])
-    weights = regress(table, outcome, 1.0, first)
-    np.testing.assert_allclose(weights, [-1.0, 1.5, 0.8, -0.4], atol=0.06)
-    none = regress(table, np.zeros(40_000, dtype=bool), 100.0, first)
-    assert none[1] > 0.5
-    assert np.abs(none[2:]).max() < 0.2
 
 
 def test_gains_are_those_of_queries_that_were_not_learned_from() -> None:
@@ -201,22 +152,6 @@ def test_goals_add_up_to_the_balanced_score() -> None:
         parts[goal] = made.from_arrays(made.parameters, baskets.catalog, balanced.arrays())
     wanted = 2 * parts["lift"].score(queries, items) + parts["evidence"].score(queries, items)
     np.testing.assert_allclose(balanced.score(queries, items), wanted)
-
-
-def test_rare_items_borrow_from_similar_names_and_best_sellers() -> None:
-    count = np.array([50, 20, 1, 0, 0, 9])
-    category = np.array([0, 0, 0, 0, 1, 1], dtype=np.int32)
-    names = sparse.lil_matrix((6, 6))
-    names.setdiag(1)
-    names[2, 0] = names[0, 2] = 0.5
-    names[3, 1] = names[1, 3] = 0.9
-    shares = stand_ins(count, category, sparse.csr_matrix(names)).toarray()
-    np.testing.assert_allclose(shares.sum(axis=1), 1)
-    np.testing.assert_array_equal(shares[[0, 1, 5]], np.eye(6)[[0, 1, 5]])
-    weight = 0.5 * 50 / 55
-    np.testing.assert_allclose(shares[2, [0, 2]], [weight / (weight + 2), 2 / (weight + 2)])
-    assert shares[3, 1] > shares[3, 0] > 0  # the similar one, and a best seller of the category
-    np.testing.assert_allclose(shares[4], np.eye(6)[5])
 
 
 def test_a_rare_item_is_answered_with_the_partners_of_its_like() -> None:

@@ -96,11 +96,3 @@ def test_counting_options_are_model_parameters() -> None:
     assert once.score([code("tea")], [code("biscuits")]) <= kept.score(
         [code("tea")], [code("biscuits")]
     )
-
-
-def test_a_catalogue_without_pairs_is_scored_with_zeros() -> None:
-    baskets = Baskets.from_lists([["tea"], ["milk"]])
-    for name in ("popco", "lift", "shrunk-lift", "shrunk-lift-tuned", "jaccard", "llr"):
-        model = make_model(name).fit(baskets)
-        assert not model.score_all([0, 1]).any()
-        assert len(rank(model, "tea")) == 0

@@ -7,11 +7,8 @@ import pytest
 
 from helpers.dated_shop import dated_shop
 from neatrec.bundle import load_bundle, save_bundle
-from neatrec.cooccurrence import CountBook, CountOptions, count, stratum_column
-from neatrec.cooccurrence.expected_counts import StratifiedExpected
 from neatrec.errors import ParameterError
 from neatrec.models import Run, make_model
-from neatrec.models.counts import PairCounts
 from neatrec.models.odds import Odds
 
 STRATA = "basket_size,month,store"
@@ -40,40 +37,6 @@ def test_a_pair_explained_by_its_season_scores_like_chance(name: str, tmp_path: 
         lowered.total[[candy]], lowered.total[[wreath]]
     )
     assert 0.8 < lift[0] < 1.3
-
-
-def test_counts_are_lowered_where_months_explain_a_part_of_them() -> None:
-    """To about C times E over all baskets / E within months; totals stay."""
-    baskets, options = dated_shop(), CountOptions(directed=False)
-    plain = PairCounts.of(CountBook(baskets), options)
-    lowered = PairCounts.of(CountBook(baskets), options, ("month",))
-    months, size = stratum_column(baskets, "month"), len(baskets.catalog)
-    within = np.zeros((size, size))
-    for month in range(12):
-        part = PairCounts.of(CountBook(baskets.select(months == month)), options)
-        within += np.outer(part.total, part.total) / part.records
-    overall = np.outer(plain.total, plain.total) / plain.records
-    before, after = plain.matrix.toarray(), lowered.matrix.toarray()
-    less = after < before
-    assert 2 <= less.sum() < np.count_nonzero(before) / 2
-    np.testing.assert_allclose(after[less], (before * overall / within)[less], rtol=0.05, atol=1)
-    np.testing.assert_array_equal(after[~less], before[~less])
-    assert (within < 1.2 * overall)[~less & (before > 0)].all()
-    np.testing.assert_array_equal(lowered.total, plain.total)
-
-
-def test_groups_of_strata_multiply() -> None:
-    baskets, options = dated_shop(), CountOptions(directed=False)
-    pairs = count(baskets, options)
-    both = StratifiedExpected.fit(baskets, ("basket_size", "month"), options, "product")
-    size, month = (
-        StratifiedExpected.fit(baskets, (name,), options, "product")
-        for name in ("basket_size", "month")
-    )
-    overall = both.overall.of(pairs.query, pairs.item)
-    asked = pairs.query, pairs.item, pairs.count
-    wanted = size.of(*asked) * month.of(*asked) / overall
-    np.testing.assert_allclose(both.of(*asked), wanted, rtol=1e-12)
 
 
 def test_strata_of_a_model_are_checked() -> None:

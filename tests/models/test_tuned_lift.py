@@ -5,56 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import sparse
 
-from helpers.toyshop import PARTNERS, code, toy_baskets
-from neatrec import statistics
-from neatrec.cooccurrence import CountBook
+from helpers.toyshop import toy_baskets
 from neatrec.data import Baskets, half
 from neatrec.models import make_model, rank
-from neatrec.models.counts import CountParameters, PairCounts
-from neatrec.models.statistics import STRENGTHS, hits_by_strength, strong_pairs
-
-
-def counts_of(baskets: Baskets) -> PairCounts:
-    return PairCounts.of(CountBook(baskets), CountParameters().counting())
-
-
-def test_strong_pairs_are_the_planted_ones() -> None:
-    query, item = strong_pairs(counts_of(toy_baskets(2000)), strong_lift=2.0)
-    planted = {(code(a), code(b)) for a, b in PARTNERS.items()} | {
-        (code(b), code(a)) for a, b in PARTNERS.items()
-    }
-    assert set(zip(query.tolist(), item.tolist(), strict=True)) == planted
-
-
-def test_hits_agree_with_a_full_sort() -> None:
-    """Against ranking each whole row; a small random shop without equal scores among the first ten."""
-    rng = np.random.default_rng(5)
-    lists = [[f"i{n:02d}" for n in rng.choice(40, size=6, replace=False)] for _ in range(400)]
-    counts = counts_of(Baskets.from_lists(lists))
-    query = np.repeat(np.arange(40, dtype=np.int32), 3)
-    item = ((query + np.tile([1, 2, 3], 40)) % 40).astype(np.int32)
-    hits = hits_by_strength(counts, query, item)
-    for number, k in enumerate(STRENGTHS):
-        plain = 0.0
-        for q, v in zip(query, item, strict=True):
-            row = counts.matrix[[q]].toarray()[0]
-            score = statistics.shrunk_lift(row, counts.expected(counts.total[q], counts.total), k)
-            higher, equal = (score > score[v]).sum(), (score[row > 0] == score[v]).sum()
-            plain += np.clip((10 - higher) / equal, 0, 1) if row[v] else 0
-        assert hits[number] == pytest.approx(plain)
-
-
-def test_accidents_among_rare_items_call_for_more_shrinkage() -> None:
-    """A partner seen 8 times where 1.5 were expected, and 20 rare items met twice by accident, 0.01 expected."""
-    row = np.array([0, 8] + [2] * 20)
-    table = np.zeros((22, 22), dtype=np.int64)
-    table[0], table[:, 0] = row, row
-    counts = PairCounts(sparse.csr_matrix(table), np.array([10, 150] + [1] * 19 + [821]))
-    hits = hits_by_strength(counts, np.array([0], dtype=np.int32), np.array([1], dtype=np.int32))
-    assert dict(zip(STRENGTHS, hits.tolist(), strict=True))[0.25] == 0
-    assert dict(zip(STRENGTHS, hits.tolist(), strict=True))[1.0] == 1
 
 
 def sixty_pairs() -> Baskets:
