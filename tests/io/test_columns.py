@@ -76,84 +76,34 @@ def test_naming_some_columns_does_not_end_the_guessing_of_others(
     assert (off.lines, off.ordered, off.users, off.times) == (2, False, None, None)
 
 
-def test_a_column_that_is_named_plays_no_second_role(tmp_path: Path) -> None:
-    path = write(tmp_path / "o.csv", "order_id,sku,date\n1,tea,a\n1,milk,a\n")
-    assert read_baskets(path, category="date").times is None
-
-
-SHOPIFY = (
-    "Name,Email,Financial Status,Created at,Lineitem quantity,Lineitem name,Lineitem price,Lineitem sku,Billing Name,"
-    "Id\n"
-    "#1001,ann@example.com,paid,2024-01-31 18:30:00 +0100,2,Green Tea,4.00,TEA-1,Ann A,1\n"
-    "#1001,,,,1,Oat Milk,2.00,MILK-1,,\n"
-    "#1001,,,,1,Gift Wrap,1.00,,,\n"
-    "#1002,bob@example.com,paid,2024-02-01 09:00:00 +0100,1,Green Tea,4.00,TEA-1,Bob B,2\n"
-)
-EXPORTS = {
-    "a Shopify orders export": (
-        SHOPIFY,
-        {"#1001": ["Gift Wrap", "MILK-1", "TEA-1"], "#1002": ["TEA-1"]},
-        ["ann@example.com", "bob@example.com"],
-    ),
-    "a WooCommerce orders export": (
-        "Order Number,Order Status,Order Date,Email (Billing),SKU,Item #,Item Name,Quantity (- Refund),Item Cost\n"
-        "7,Completed,2024-01-31 18:30,ann@example.com,TEA-1,1,Green Tea,2,4\n"
-        "7,Completed,2024-01-31 18:30,ann@example.com,,2,Oat Milk,1,2\n"
-        "8,Completed,2024-02-01 09:00,bob@example.com,TEA-1,1,Green Tea,1,4\n",
-        {"7": ["Oat Milk", "TEA-1"], "8": ["TEA-1"]},
-        ["ann@example.com", "bob@example.com"],
-    ),
-    "Magento's table of order items": (
+def test_a_table_of_magento_is_recognised_by_its_header(tmp_path: Path, caplog) -> None:
+    text = (
         "item_id,order_id,parent_item_id,created_at,product_id,product_type,sku,name,qty_ordered\n"
         "1,7,,2024-01-31 18:30:00,50,simple,TEA-1,Green Tea,2.0000\n"
-        "2,7,,2024-01-31 18:30:00,51,simple,MILK-1,Oat Milk,1.0000\n",
-        {"7": ["MILK-1", "TEA-1"]},
-        None,
-    ),
-}
-
-
-@pytest.mark.parametrize("export", EXPORTS)
-def test_known_exports_are_recognised_by_their_headers(tmp_path: Path, export: str, caplog) -> None:
-    text, contents, users = EXPORTS[export]
+        "2,7,,2024-01-31 18:30:00,51,simple,MILK-1,Oat Milk,1.0000\n"
+    )
     with caplog.at_level(logging.INFO, "neatrec"):
         baskets = read_baskets(write(tmp_path / "o.csv", text))
-    assert f"{export}, columns: basket = " in caplog.text
-    found = {
-        str(baskets.ids[b]): sorted(
-            baskets.catalog.id(i) for i in baskets.items[slice(*baskets.offsets[b : b + 2])]
-        )
-        for b in range(len(baskets))
-    }
-    assert found == contents
-    assert (None if baskets.user_ids is None else baskets.user_ids.to_pylist()) == users
-    if "TEA-1" in baskets.catalog.code_of:
-        assert baskets.catalog.name(baskets.catalog.code_of["TEA-1"]) == "Green Tea"
+    assert "Magento's table of order items, columns: basket = order_id" in caplog.text
+    assert baskets.ids.to_pylist() == ["7"]
+    assert baskets.catalog.ids.to_pylist() == ["MILK-1", "TEA-1"]
+    assert baskets.catalog.name(1) == "Green Tea"
 
 
-@pytest.mark.parametrize(
-    ("head", "row"),
-    [
-        (
-            "Auftrags-Nr.;Artikel-Nr.;Artikelbezeichnung;Menge;Belegdatum;Kundennummer;Warengruppe;Position",
-            "7;t;Tee;1;31.01.2024;3;Heißes;1",
-        ),
-        (
-            "Order Number,SKU,Product Name,Quantity,Order Date,Customer ID,Category",
-            "7,t,Tea,1,2024-01-31,3,Hot",
-        ),
-    ],
-    ids=["German", "English"],
-)
-def test_usual_names_in_two_languages(tmp_path: Path, head: str, row: str) -> None:
+def test_usual_names_in_german(tmp_path: Path) -> None:
+    head = (
+        "Auftrags-Nr.;Artikel-Nr.;Artikelbezeichnung;Menge;Belegdatum;Kundennummer;Warengruppe;"
+        "Position"
+    )
+    row = "7;t;Tee;1;31.01.2024;3;Heißes;1"
     baskets = read_baskets(write(tmp_path / "o.csv", f"{head}\n{row}\n"))
     assert baskets.ids.to_pylist() == ["7"]
     assert baskets.catalog.ids.to_pylist() == ["t"]
-    assert baskets.catalog.name(0).startswith("T")
+    assert baskets.catalog.name(0) == "Tee"
     assert str(np.datetime64(int(baskets.times[0]), "us"))[:10] == "2024-01-31"
     assert baskets.user_ids is not None
     assert len(baskets.catalog.levels) == 1
-    assert not baskets.ordered  # a German "Position" numbers the lines of a document
+    assert not baskets.ordered  # "Position" numbers the lines of a document
 
 
 def test_a_file_with_one_basket_per_line_is_read_as_such(tmp_path: Path) -> None:
@@ -203,15 +153,11 @@ def test_an_unknown_option_is_an_error_with_a_suggestion() -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"delimiter": ",,"}, "`delimiter` must be one character"),
         ({"encoding": "latin-17"}, "`encoding` must be a text encoding"),
-        ({"encoding": "undefined"}, "`encoding` must be a text encoding"),
         ({"encoding": "a\0b"}, "`encoding` must be a text encoding"),
         ({"max_bad_rows": "many"}, "`max_bad_rows` must be an integer"),
-        ({"max_bad_rows": -1}, "`max_bad_rows` must be an integer"),
         ({"until": "2024-13-01"}, "`until` must be a date"),
         ({"category": ("a", "a")}, "`category` must be names of columns that differ"),
-        ({"attributes": (1,)}, "`attributes` must be names of columns that differ"),
         ({"basket": 0}, "`basket` must be text, got 0"),
     ],
 )

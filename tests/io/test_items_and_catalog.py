@@ -100,15 +100,6 @@ def test_a_whole_group_can_be_left_out() -> None:
     assert baskets.dropped == {"excluded items": 2}
 
 
-def test_category_names_are_unique() -> None:
-    paths = [("a", "c"), ("b", "c"), ("x", "d"), ("a", None), (None, "c")]
-    ids = [f"i{number}" for number in range(len(paths))]
-    departments, aisles = (list(level) for level in zip(*paths, strict=True))
-    baskets = described(dict.fromkeys(ids, 1), sku=ids, department=departments, aisle=aisles)
-    assert baskets.catalog.category_names[1] == ("a > c", "b > c", "c", "d")
-    assert baskets.catalog.category_of().tolist() == [0, 1, 3, -1, 2]
-
-
 def test_a_catalogue_whose_item_column_has_another_name(tmp_path: Path) -> None:
     (tmp_path / "o.csv").write_text("order_id,sku\n1,tea\n1,milk\n")
     (tmp_path / "c.csv").write_text("number,label\ntea,Tea\nmilk,Milk\n")

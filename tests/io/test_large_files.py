@@ -1,8 +1,5 @@
 """Files larger than the memory the database may use."""
 
-import gzip
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -46,26 +43,3 @@ def test_the_line_of_a_bad_value_is_told_among_others_of_every_kind(
     path.write_text("\n".join([*rows, ""]))
     read_baskets(path, position="pos", max_bad_rows="1%")
     assert f"line {line:,}, column 'pos': must be a number, got 'soon'" in caplog.text
-
-
-REPEATED = """
-import resource, sys
-from neatrec.io import read_baskets
-baskets = read_baskets(sys.argv[1])
-print(baskets.lines, sum(baskets.dropped.values()), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
-"""
-
-
-@pytest.mark.long
-def test_a_gzip_of_60_million_identical_lines_takes_bounded_memory(tmp_path: Path) -> None:
-    path, lines = tmp_path / "orders.csv.gz", 60_000_000
-    with gzip.open(path, "wb", compresslevel=1) as stream:
-        stream.write(b"order_id,sku\n")
-        for _ in range(lines // 1_000_000):
-            stream.write(b"1,tea\n" * 1_000_000)
-    done = subprocess.run(
-        [sys.executable, "-c", REPEATED, str(path)], capture_output=True, text=True, check=True
-    )
-    kept, repeated, peak = map(int, done.stdout.split())
-    assert (kept, repeated) == (1, lines - 1)
-    assert peak < 2_500

@@ -21,7 +21,6 @@ from neatrec.data import Baskets
 from neatrec.errors import ResourceError, SourceError
 from neatrec.io import SourceOptions, read_baskets
 from neatrec.io.orders_folder import import_orders
-from neatrec.simulator import supermarket
 
 ROUNDS = 10  # for each way, 20 kills in all
 COLUMNS: dict[str, Any] = {
@@ -105,18 +104,6 @@ def test_replaced_baskets_are_those_of_the_new_file(tmp_path: Path) -> None:
     assert (done.baskets, done.replaced, done.folder_baskets) == (10, 10, 50)
     expected = [*rows(0, 15), *rows(15, 25, seed=1), *rows(25, 50)]
     same(folder, read_baskets(write(tmp_path / "all.csv", expected), OPTIONS))
-
-
-def test_simulated_baskets_can_be_imported(tmp_path: Path) -> None:
-    baskets = supermarket(200, 80, seed=3).baskets
-    import_orders("supermarket:baskets=200,items=80,seed=3", tmp_path / "orders")
-    found = read_baskets(tmp_path / "orders")
-    names = [[each.catalog.name(i) for i in each.items] for each in (found, baskets)]
-    assert names[0] == names[1]
-    assert (found.ordered, found.ids, found.user_ids) == (True, baskets.ids, baskets.user_ids)
-    assert np.array_equal(found.times, baskets.times)
-    assert found.attributes["store"].names == baskets.attributes["store"].names
-    assert read_baskets(tmp_path / "orders", attributes="store").attributes.keys() == {"store"}
 
 
 def test_an_import_with_other_columns_is_refused(tmp_path: Path) -> None:

@@ -157,16 +157,6 @@ def test_a_damaged_file_is_an_error_and_never_a_crash(tmp_path: Path, kind: str)
     assert "refused" in outcomes
 
 
-def test_an_arrow_file_whose_column_names_are_no_text_is_refused(tmp_path: Path) -> None:
-    rows = pa.table({"order_id": [1], "sku": ["tea"]})
-    with pa.ipc.new_file(tmp_path / "o.arrow", rows.schema) as writer:
-        writer.write_table(rows)
-    good = (tmp_path / "o.arrow").read_bytes()
-    (tmp_path / "o.arrow").write_bytes(good.replace(b"sku", b"\xb4ku"))
-    with pytest.raises(SourceError, match=r"o\.arrow is not a complete Arrow file"):
-        read_baskets(tmp_path / "o.arrow")
-
-
 LOGINS = ("postgresql;//u:secret@h/x", "postgresql//u:secret@h/x", "u:secret@h/x")
 
 

@@ -69,6 +69,16 @@ def as_shop(baskets: Baskets) -> dict[str, tuple[str, list[str]]]:
     }
 
 
+def frames_of(rows: Rows) -> list[Any]:
+    table, polars = pa.Table.from_pylist(rows), pl.DataFrame(rows)
+    pandas = pd.DataFrame(rows)
+    return [
+        *(table, table.to_reader(), table.to_pydict()),
+        *(pandas, pandas.astype({"order_id": "category"})),
+        *(polars, polars.with_columns(pl.col("sku").cast(pl.Categorical))),
+    ]
+
+
 def write_csv(path: Path, rows: Rows, **dialect: Any) -> None:
     with path.open("w", newline="", encoding="utf-8") as stream:
         out = csv.DictWriter(stream, list(rows[0]), **dialect)
@@ -79,7 +89,7 @@ def write_csv(path: Path, rows: Rows, **dialect: Any) -> None:
 @pytest.mark.slow
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(shops, st.randoms(use_true_random=False))
-def test_baskets_survive_csv_and_parquet_in_any_order_and_any_number_of_files(
+def test_baskets_survive_files_in_any_order_and_any_number_and_data_frames(
     shop, rng: random.Random
 ) -> None:
     rows = rows_of(shop)
@@ -97,38 +107,10 @@ def test_baskets_survive_csv_and_parquet_in_any_order_and_any_number_of_files(
             read_baskets(folder / source, **COLUMNS)
             for source in ("one.csv", "other.parquet", "parts")
         ]
+    read += [read_baskets(frame, **COLUMNS) for frame in frames_of(rows)]
     assert as_shop(read[0]) == plainly(shop)
     assert len({baskets.hash for baskets in read}) == 1
     assert all(baskets.ordered and not baskets.dropped for baskets in read)
-
-
-@pytest.mark.slow
-@settings(max_examples=6)
-@given(shops)
-def test_data_frames_say_the_same_as_files(shop: dict[str, tuple[str, list[str]]]) -> None:
-    rows = rows_of(shop)
-    table = pa.Table.from_pylist(rows)
-    frames = [
-        table,
-        pd.DataFrame(rows),
-        pl.DataFrame(rows),
-        pl.DataFrame(rows).with_columns(pl.col("sku").cast(pl.Categorical)),
-    ]
-    frames += [
-        pd.DataFrame(rows).astype({"order_id": "category"}),
-        table.to_reader(),
-        table.to_pydict(),
-    ]
-    read = [read_baskets(frame, **COLUMNS) for frame in frames]
-    assert as_shop(read[0]) == plainly(shop)
-    assert len({baskets.hash for baskets in read}) == 1
-
-
-def test_a_frame_whose_numbers_became_floats_has_the_same_ids() -> None:
-    whole = pd.DataFrame({"order_id": [1, 1, 2], "sku": [7, 8, 7]})
-    gaps = pd.DataFrame({"order_id": [1.0, 1.0, 2.0, None], "sku": [7.0, 8.0, 7.0, 7.0]})
-    assert read_baskets(whole).hash == read_baskets(gaps).hash
-    assert read_baskets(gaps).dropped == {"no basket or item id": 1}
 
 
 def test_a_frame_that_is_no_table_is_refused() -> None:
@@ -138,12 +120,6 @@ def test_a_frame_that_is_no_table_is_refused() -> None:
         read_baskets(pd.DataFrame({"order_id": [1, "two"], "sku": ["a", "b"]}))
     with pytest.raises(SourceError, match="has no rows"):
         read_baskets(pd.DataFrame({"order_id": [], "sku": []}))
-
-
-def test_the_row_of_a_bad_value_in_a_frame_is_named() -> None:
-    frame = pl.DataFrame({"order_id": [1, 1], "sku": ["tea", "milk"], "pos": [1, -1]})
-    with pytest.raises(SourceError, match="the data frame, row 2, column 'pos'"):
-        read_baskets(frame, basket="order_id", item="sku", position="pos")
 
 
 def test_decimals_uuids_and_dates_are_ids_too() -> None:
@@ -156,10 +132,3 @@ def test_decimals_uuids_and_dates_are_ids_too() -> None:
     baskets = read_baskets(table, basket="order_id", item="sku")
     assert baskets.ids.to_pylist() == ["1", "2.50"]
     assert baskets.catalog.ids.to_pylist() == ["1970-01-02", "1970-01-03", "1970-01-04"]
-
-
-def test_a_column_with_nothing_in_it_is_no_error() -> None:
-    baskets = read_baskets(
-        pl.DataFrame({"order_id": [1, 2], "sku": ["tea", "milk"], "who": [None, None]}), user="who"
-    )
-    assert baskets.user_ids.to_pylist() == ["guest:1", "guest:2"]

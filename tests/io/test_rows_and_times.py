@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from neatrec.errors import ResourceError, SourceError
+from neatrec.errors import SourceError
 from neatrec.io import read_baskets
 
 OPTIONS = {"basket": "order_id", "item": "sku"}
@@ -206,21 +206,3 @@ def test_attributes_belong_to_the_whole_basket(tmp_path: Path) -> None:
         SourceError, match="basket '1' has two values in column 'store': 'north' and 'south'"
     ):
         read_baskets(path, **OPTIONS, attributes="store")
-
-
-def test_a_share_of_bad_rows_is_of_all_files_together(tmp_path: Path) -> None:
-    write(tmp_path / "a.csv", "order_id,sku\n" + "1\n")
-    write(tmp_path / "b.csv", "order_id,sku\n" + "".join(f"{i},tea\n" for i in range(99)))
-    source = str(tmp_path / "*.csv")
-    assert read_baskets(source, **OPTIONS, max_bad_rows="1%").dropped == {"bad rows": 1}
-    with pytest.raises(SourceError, match=r"a\.csv, line 2: the line has fewer fields"):
-        read_baskets(source, **OPTIONS, max_bad_rows="0.9%")
-
-
-def test_no_place_for_temporary_files_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write(tmp_path / "o.csv", "order_id,sku\n1,tea\n")
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
-    with pytest.raises(ResourceError, match=r"no folder for temporary files: .*TMPDIR"):
-        read_baskets(path)

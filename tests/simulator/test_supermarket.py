@@ -42,14 +42,6 @@ def test_no_basket_holds_an_item_twice(market: Supermarket) -> None:
     assert baskets.ordered
 
 
-def test_baskets_follow_each_other_through_one_year(market: Supermarket) -> None:
-    times = market.baskets.times
-    days = times.astype("datetime64[us]")
-    assert (np.diff(times) > 0).all()
-    assert days[0].astype("datetime64[D]") == np.datetime64("2025-01-01")
-    assert days[-1].astype("datetime64[D]") == np.datetime64("2025-12-31")
-
-
 def test_households_come_back_mostly_to_their_own_store(market: Supermarket) -> None:
     users, stores = market.baskets.users, market.baskets.attributes["store"].codes
     visits = np.bincount(users)
@@ -58,11 +50,6 @@ def test_households_come_back_mostly_to_their_own_store(market: Supermarket) -> 
     assert visits.min() > 0
     home = np.array([np.bincount(stores[users == user]).max() for user in range(50)])
     assert 0.8 < home.sum() / visits[:50].sum() < 0.99
-
-
-def test_as_many_households_as_baskets_shop_once_each() -> None:
-    users = supermarket(500, 100, households=500).baskets.users
-    assert len(np.unique(users)) == 500
 
 
 def test_planted_complements_meet_more_often_than_chance(market: Supermarket) -> None:
@@ -148,14 +135,6 @@ def test_basket_sizes_are_shaped_like_a_real_grocers(real_sized: Supermarket) ->
     assert 10.3 < sizes.mean() < 10.7
     assert np.quantile(sizes, [0.1, 0.25, 0.5, 0.75, 0.9, 0.95]).tolist() == [2, 5, 9, 14, 21, 26]
     assert 0.04 < np.mean(sizes == 1) < 0.06
-
-
-def test_variants_are_folded_into_plain_items(market: Supermarket) -> None:
-    catalog = market.baskets.catalog
-    assert set(catalog.variant_codes) == set(catalog.code_of_variant.values())
-    folded = np.bincount(catalog.variant_codes)
-    assert folded[folded > 0].min() >= 2
-    assert not set(catalog.code_of_variant) & set(catalog.code_of)
 
 
 def test_the_source_says_how_to_make_it_again() -> None:
