@@ -1,8 +1,5 @@
 """Counting keeps to its means: what a task of Spark needs, light imports."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -31,9 +28,3 @@ def test_bands_of_rows_hold_all_pairs_each_once(directed: bool) -> None:
             )
             pairs |= {(query, item): (times, None) for query, item, times in found}
     assert pairs == as_dict(count(baskets, options))
-
-
-def test_importing_the_package_loads_neither_numba_nor_duckdb() -> None:
-    code = "import sys, neatrec.cooccurrence; print({'numba', 'duckdb', 'pandas', 'polars'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"

@@ -8,7 +8,7 @@ import pytest
 from neatrec.cooccurrence import CountOptions, Engine, count, counting, margins
 from neatrec.data import Baskets, Catalog
 from neatrec.errors import ParameterError, ResourceError
-from neatrec.memory import available_memory, container_memory, total_memory
+from neatrec.memory import container_memory
 
 ORDERED = Baskets.from_lists(["abc", "ab"])
 UNORDERED = Baskets.from_lists(["abc", "ab"], ordered=False)
@@ -73,14 +73,6 @@ def test_a_giant_basket_with_all_pairs_is_refused_by_name() -> None:
         count(giant, CountOptions())
 
 
-def test_the_cap_can_be_moved() -> None:
-    with pytest.raises(
-        ResourceError, match="has 3 lines, which make 3 pairs, more than `max_basket_pairs` = 2"
-    ):
-        count(ORDERED, CountOptions(max_basket_pairs=2))
-    assert len(count(ORDERED, CountOptions(max_basket_pairs=3))) == 3
-
-
 def test_what_would_overflow_a_counter_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counting, "MAX_COUNT", 5)
     twice = Baskets.from_lists(["aabb"] * 3)  # a stands in 3 baskets, twice in each: Σ n² = 12
@@ -90,12 +82,6 @@ def test_what_would_overflow_a_counter_is_refused(monkeypatch: pytest.MonkeyPatc
         count(twice)
     apart = Baskets.from_lists(["abcdefg"])  # 21 pairs, but no pair more than once
     assert len(count(apart)) == 21
-
-
-def test_threads_and_memory_are_those_of_this_machine() -> None:
-    assert Engine(threads=3).thread_count == 3
-    assert Engine().thread_count >= 1
-    assert 2**20 < available_memory() <= total_memory()
 
 
 def test_a_containers_limit_is_seen(tmp_path) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from neatrec.cooccurrence import PARTS, CountBook, CountOptions, count, margins
+from neatrec.cooccurrence import PARTS, CountBook, CountOptions, count
 from neatrec.data import Baskets
 from neatrec.errors import ParameterError
 from neatrec.models import Run, make_model
@@ -38,13 +38,6 @@ def test_parts_are_all_the_baskets_each_once(shop: Baskets) -> None:
     assert not halves[0] & halves[1]
     with pytest.raises(ParameterError, match="`part` must be one of all, half A"):
         book.part("half a")
-
-
-def test_margins_know_what_a_count_needs(shop: Baskets) -> None:
-    once = CountOptions(directed=False, once_per_customer=True)
-    book = CountBook(shop)
-    totals = book.margins("all", once)
-    assert book.count("all", once).margins.records == totals.records == margins(shop, once).records
 
 
 def test_a_training_takes_at_most_six_passes(shop: Baskets) -> None:

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from neatrec.cooccurrence import CountBook, CountOptions, count, lift_prior
+from neatrec.cooccurrence import CountBook, CountOptions, lift_prior
 from neatrec.data import Baskets
 from neatrec.statistics import LiftPrior
 
@@ -46,19 +46,3 @@ def test_lifts_that_change_between_periods_widen_the_interval() -> None:
     wide, narrow = (prior.estimate([100.0], [10.0]) for prior in (changing, undated))
     assert wide.lift == pytest.approx(narrow.lift)
     assert wide.low < 0.9 * narrow.low
-
-
-def test_some_pairs_stand_for_very_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The prior of half of the pairs is about that of all; pairs seen once are not needed."""
-    baskets = shop(0.0)
-    whole, every = prior_of(baskets), count(baskets, UNDIRECTED)
-    monkeypatch.setattr(lift_prior, "MOST_PAIRS", every.margins.pairs // 2)
-    book = CountBook(baskets)
-    half = lift_prior.lift_prior(every, book)
-    twice = lift_prior.lift_prior(book.count("all", replace(UNDIRECTED, min_count=2)), book)
-    assert half is not None
-    assert twice is not None
-    one, other, same = (p.estimate([3.0, 100.0], [0.5, 10.0]) for p in (whole, half, twice))
-    assert same.low.tolist() == other.low.tolist()
-    assert other.lift == pytest.approx(one.lift, rel=0.1)
-    assert other.low == pytest.approx(one.low, rel=0.15)

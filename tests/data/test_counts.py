@@ -48,12 +48,6 @@ def test_columns_that_do_not_fit_are_refused() -> None:
         make([(0, 1)]).column("cuont")
 
 
-def test_the_pairs_of_one_query_are_one_slice() -> None:
-    pairs = make([(0, 1), (0, 2), (2, 0)])
-    assert pairs.start.tolist() == [0, 2, 2, 3]
-    assert [pairs.item[pairs.row(query)].tolist() for query in range(3)] == [[1, 2], [], [0]]
-
-
 def test_pairs_are_found_with_their_values() -> None:
     pairs = make([(0, 1), (0, 2), (2, 0)])
     assert pairs.find([0, 2, 1], [2, 0, 0]).tolist() == [1, 2, -1]
@@ -62,23 +56,8 @@ def test_pairs_are_found_with_their_values() -> None:
     assert undirected.find([1, 2], [0, 1]).tolist() == [0, 1]
 
 
-def test_some_of_the_pairs_keep_their_columns() -> None:
-    pairs = make([(0, 1), (0, 2), (2, 0)]).with_columns(expected=np.array([0.5, 1.0, 2.0]))
-    some = pairs.where(pairs.count != 2)
-    assert some.query.tolist() == [0, 2]
-    assert some.column("expected").tolist() == [0.5, 2.0]
-    assert some.arrays().times.tolist() == [1, 3]
-    assert pairs.matrix("expected").toarray()[0].tolist() == [0.0, 0.5, 1.0]
-
-
 def test_counts_cannot_be_changed_afterwards() -> None:
     pairs = make([(0, 1)])
     for array in (pairs.item, pairs.count, pairs.margins.first):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 7
-
-
-def test_counts_say_what_they_hold() -> None:
-    assert repr(make([(0, 1), (0, 2), (2, 0)])) == "<Counts 3 directed pairs of 3 records>"
-    pairs = make([(0, 1), (0, 2)], directed=False)
-    assert repr(pairs.symmetric()) == "<Counts 4 symmetric pairs of 3 records>"

@@ -47,10 +47,6 @@ def test_the_right_name_comes_first(text: str, first: str) -> None:
     assert found(text)[0] == first
 
 
-def test_among_equal_fits_the_best_seller_comes_first() -> None:
-    assert found("sauce") == ["Marinara Sauce", "Soy Sauce"]
-
-
 def test_nonsense_finds_nothing() -> None:
     assert found("qqqqqqqq") == []
     assert found("   ") == []

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.evaluation_data import pair_counts, random_baskets
-from neatrec.data import Baskets, Catalog
-from neatrec.errors import ParameterError
+from neatrec.data import Catalog
 from neatrec.evaluation.candidates import candidate_set, id_order, partners
 
 
@@ -40,10 +39,3 @@ def test_ids_are_sorted_as_numbers_only_where_all_are_numbers(
     ids: list[str], order: list[int]
 ) -> None:
     assert id_order(Catalog.from_ids(ids)).tolist() == order
-
-
-def test_an_empty_candidate_set_is_refused() -> None:
-    queries = np.array([0], dtype=np.int32)
-    counts = partners(Baskets.from_lists([["a", "b"]]), queries)
-    with pytest.raises(ParameterError, match="`candidates` must be an integer of at least 1"):
-        candidate_set(counts, queries, 0)

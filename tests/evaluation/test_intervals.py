@@ -35,23 +35,6 @@ def test_the_variance_is_that_of_means_without_an_item_less_those_without_a_pair
     )
 
 
-def test_a_label_in_both_directions_is_one_observation() -> None:
-    """Every record twice, the other way round: as wide as each once."""
-    rng = np.random.default_rng(0)
-    query, item, hits = (
-        np.arange(100),
-        np.arange(100, 200),
-        (rng.random((100, 1)) < 0.4).astype(float),
-    )
-    once, twice = (
-        Dyads.from_pairs(query, item),
-        Dyads.from_pairs(np.append(query, item), np.append(item, query)),
-    )
-    both = np.concatenate([hits, hits])
-    assert twice.influence(both).variance == pytest.approx(once.influence(hits).variance)
-    assert twice.independent_pairs == pytest.approx(once.independent_pairs) == pytest.approx(100)
-
-
 @pytest.mark.parametrize(
     "population",
     [

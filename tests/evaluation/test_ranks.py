@@ -26,10 +26,7 @@ def questions(seed: int, dtype: str = "float64") -> tuple[Baskets, LabelQueries,
 
 
 def both_sets(baskets: Baskets, queries: np.ndarray, size: int = 5) -> tuple[Candidates, ...]:
-    return (
-        catalogue(baskets, queries),
-        candidate_set(partners(baskets, queries), queries, size),
-    )
+    return (catalogue(baskets, queries), candidate_set(partners(baskets, queries), queries, size))
 
 
 @settings(max_examples=40)

@@ -3,15 +3,8 @@
 import numpy as np
 import pytest
 
-from neatrec.data import Catalog
 from neatrec.evaluation import LabelQueries, LabelRanks, compare_models
-from neatrec.evaluation.summary import (
-    ITEMS_AND_SEEDS,
-    SAME_FOR_ALL_SEEDS,
-    by_category,
-    by_decile,
-    by_strength,
-)
+from neatrec.evaluation.summary import ITEMS_AND_SEEDS, SAME_FOR_ALL_SEEDS
 
 QUERIES = LabelQueries.from_pairs([0, 0, 0, 1, 2, 2], [5, 6, 7, 5, 6, 7])
 
@@ -46,17 +39,6 @@ def test_several_trainings_are_averaged_and_their_spread_is_given() -> None:
     assert (same["intervals_cover"], same["hr@10_sd"]) == (SAME_FOR_ALL_SEEDS, 0.0)
 
 
-def test_a_row_does_not_depend_on_the_other_models() -> None:
-    rng = np.random.default_rng(0)
-    runs = {
-        name: [label_ranks(*rng.integers(0, 30, 6)) for _ in range(n)]
-        for name, n in (("a", 1), ("b", 3), ("c", 1))
-    }
-    for row in compare_models(runs, QUERIES)[0]:
-        alone, _ = compare_models({row["model"]: runs[row["model"]]}, QUERIES)
-        assert alone == [row]
-
-
 def test_each_pair_of_models_is_tested_with_the_better_one_first() -> None:
     models = {"bad": [HOPELESS], "good": [PERFECT], "middling": [FIRST_QUERY_ONLY]}
     tests = [test for test in compare_models(models, QUERIES)[1] if test["metric"] == "hr@10"]
@@ -67,33 +49,3 @@ def test_each_pair_of_models_is_tested_with_the_better_one_first() -> None:
     assert first["difference"] == first["difference_high"] == pytest.approx(1.0)
     assert 0 < first["difference_low"] < 0.8
     assert first["p_holm"] == pytest.approx(min(3 * first["p"], 1.0))
-
-
-def test_without_labels_there_is_no_number_and_no_test() -> None:
-    nothing = LabelQueries.from_pairs([], [])
-    rows, tests = compare_models({"a": [label_ranks()], "b": [label_ranks()]}, nothing)
-    assert (rows[0]["labels"], rows[0]["queries"], tests) == (0, 0, [])
-    names = ("hr@10", "hr@10_low", "hr@10_high", "hr@10_by_query")
-    assert np.isnan([rows[0][name] for name in names]).all()
-
-
-def test_deciles_are_about_equally_large_and_named_by_their_bounds() -> None:
-    parts = list(by_decile("query popularity", np.arange(100)))
-    assert [part.selected.sum() for part in parts] == pytest.approx([10] * 10, abs=1)
-    assert (parts[0].part[:2], parts[-1].part[-3:]) == ("0-", "-99")
-    assert np.sum([part.selected for part in parts], axis=0).tolist() == [1] * 100
-
-
-def test_categories_are_those_of_the_query_at_the_top_level() -> None:
-    ids = [str(i) for i in range(8)]
-    catalog = Catalog.from_ids(ids, categories=["tea", None, "tea", *["other"] * 5])
-    parts = {part.part: part.selected.tolist() for part in by_category(QUERIES, catalog)}
-    unknown = [False, False, False, True, False, False]
-    assert parts == {"tea": [not each for each in unknown], "unknown": unknown}
-    assert [part.part for part in by_category(QUERIES, Catalog.from_ids(ids))] == ["all"]
-
-
-def test_a_label_belongs_to_the_strictest_level_that_it_passes() -> None:
-    levels = {0.05: np.array([True, True, True]), 0.01: np.array([True, False, True])}
-    parts = {part.part: part.selected.tolist() for part in by_strength(levels)}
-    assert parts == {"up to 0.01": [True, False, True], "0.01 to 0.05": [False, True, False]}

@@ -5,16 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from helpers.evaluation_data import NAMES, pair_counts, planted_baskets
+from helpers.evaluation_data import NAMES, planted_baskets
 from neatrec.data import Baskets, Catalog
 from neatrec.errors import LeakError, ParameterError
-from neatrec.evaluation import (
-    EvaluationTask,
-    ModelRanks,
-    build_task,
-    evaluate_model,
-    summarize,
-)
+from neatrec.evaluation import EvaluationTask, ModelRanks, build_task, evaluate_model, summarize
 from neatrec.labels import make_labels
 from neatrec.models import make_model
 
@@ -77,30 +71,6 @@ def test_slices_add_up_to_all_labels(task, ranks) -> None:
         assert sum(part["labels"] for part in parts) == first["labels"]
         hits = sum(part["labels"] * part["hr@10"] for part in parts)
         assert hits == pytest.approx(first["labels"] * first["hr@10"])
-
-
-def test_measures_can_be_left_out(task: EvaluationTask, halves: tuple[Baskets, Baskets]) -> None:
-    train, test = halves
-    labels = make_labels(test, protocol="paper")
-    without = build_task(train, test, labels, candidates=5, queries=0, carts=0)
-    model = make_model("popco").fit(train)
-    ranks = evaluate_model(model, without)
-    for each in (ranks, evaluate_model(model, task, label_free=False)):
-        assert (each.held_out, each.cart_answers) == (None, None)
-        assert set(each.label_ranks) == {"top5", "catalogue"}
-    row = summarize(without, {"popco": [ranks]}).models[0]
-    assert not {"held_out_lift@10", "carts"} & row.keys()
-
-
-def test_training_counts_of_the_labels_are_those_of_the_training_baskets(
-    task, halves: tuple[Baskets, Baskets]
-) -> None:
-    together, queries = pair_counts(halves[0]), task.label_queries
-    wanted = [
-        together.get(pair, 0)
-        for pair in zip(queries.query.tolist(), queries.item.tolist(), strict=True)
-    ]
-    assert task.pair_count.tolist() == wanted
 
 
 def test_baskets_and_labels_that_do_not_belong_together_are_refused(

@@ -7,13 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.label_reference import (
-    calibrated_plainly,
-    pairs_of,
-    paper_plainly,
-    records_plainly,
-    shops,
-)
+from helpers.label_reference import calibrated_plainly, pairs_of, paper_plainly, shops
 from neatrec.data import Baskets, Catalog
 from neatrec.errors import ParameterError
 from neatrec.labels import make_labels
@@ -82,19 +76,6 @@ def test_evidence_of_a_label_adds_up():
     assert labels.p[at] <= labels.q[at] <= 0.001
 
 
-@given(shops())
-def test_counts_and_reverse_counts_are_those_of_the_records(baskets):
-    labels = make_labels(baskets, protocol="calibrated", levels=(0.5,), min_basket=2)
-    seen = records_plainly(baskets, 2)
-    assert labels.records == sum(seen.values())
-    assert labels.pairs == len(seen)
-    for i, (q, v) in enumerate(zip(labels.query.tolist(), labels.item.tolist(), strict=True)):
-        assert labels.count[i] == seen[(q, v) if baskets.ordered else (min(q, v), max(q, v))]
-        if baskets.ordered:
-            assert labels.reverse[i] == seen[v, q]
-    assert baskets.ordered or labels.reverse is None
-
-
 def test_same_category_pairs_are_no_labels_unless_kept():
     ids = ["bun", "sausage", "tea", "milk", "pen", "ink"]
     catalog = Catalog.from_ids(ids, categories=["dinner", "dinner", "tea", "dairy", "pens", "inks"])
@@ -119,14 +100,6 @@ def test_no_labels_is_an_answer_and_a_warning(protocol, caplog):
     assert labels.table().num_rows == 0
     assert "no labels at" in caplog.text
     assert "2 pair records of 2 baskets" in caplog.text
-
-
-@pytest.mark.parametrize(
-    "contents", [[], [["a"]], [["a", "b"]], [["x", f"{i}"] for i in range(50)]]
-)
-@pytest.mark.parametrize("protocol", ["paper", "calibrated"])
-def test_too_little_or_one_item_in_every_pair_makes_no_label(contents, protocol):
-    assert len(make_labels(Baskets.from_lists(contents), protocol=protocol, min_basket=2)) == 0
 
 
 def test_an_item_in_every_pair_hides_no_true_pair():

@@ -1,16 +1,13 @@
 """Strata: what differs between them makes no labels."""
 
-import logging
-from collections import Counter, defaultdict
 from dataclasses import replace
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.counting_reference import margins_of
 from helpers.label_reference import expected_plainly, pairs_of, records_plainly, shops
-from neatrec.cooccurrence import CountOptions, margins, strata_of
+from neatrec.cooccurrence import CountOptions, strata_of
 from neatrec.cooccurrence.expected_counts import fit_strata
 from neatrec.cooccurrence.totals import stratum_margins
 from neatrec.data import Attribute, Baskets
@@ -22,54 +19,6 @@ def in_stores(baskets: Baskets, codes) -> Baskets:
         baskets,
         attributes={"store": Attribute(np.asarray(codes, dtype=np.int32), ("north", "south", "e"))},
     )
-
-
-def records_by_strata(
-    baskets: Baskets, strata, min_basket: int, *, once: bool
-) -> dict[int, Counter]:
-    """The records of each stratum; once per customer: of the first basket in which the customer has the pair."""
-    out: dict[int, Counter] = defaultdict(Counter)
-    had: set[tuple] = set()
-    first = np.lexsort(
-        (
-            baskets.ids.to_pylist(),
-            np.zeros(len(baskets)) if baskets.times is None else baskets.times,
-        )
-    )
-    for b in first:
-        for pair, n in records_plainly(baskets.select([b]), min_basket).items():
-            customer = None if baskets.users is None else int(baskets.users[b])
-            if not once:
-                out[strata[b]][pair] += n
-            elif (customer, pair) not in had:
-                had.add((customer, pair))
-                out[strata[b]][pair] += 1
-    return out
-
-
-@given(shops(users=True), st.integers(2, 3), st.booleans(), st.booleans(), st.data())
-def test_margins_of_strata_are_those_of_the_definition(baskets, min_basket, once, timed, data):
-    each = {"min_size": len(baskets), "max_size": len(baskets)}
-    strata = np.array(data.draw(st.lists(st.integers(0, 2), **each)), dtype=np.int64)
-    if timed:
-        baskets = replace(
-            baskets, times=np.array(data.draw(st.lists(st.integers(0, 3), **each)), dtype=np.int64)
-        )
-    counting = CountOptions(directed=baskets.ordered, min_basket=min_basket, once_per_customer=once)
-    got = stratum_margins(baskets, strata, counting)
-    wanted: dict[tuple[int, int], tuple[int, int]] = {}
-    for stratum, seen in records_by_strata(baskets, strata, min_basket, once=once).items():
-        first, second = margins_of(seen, len(baskets.catalog), directed=baskets.ordered)
-        wanted |= {
-            (stratum, v): (a, b)
-            for v, (a, b) in enumerate(zip(first, second, strict=True))
-            if a or b
-        }
-    cells = zip(got.stratum.tolist(), got.item.tolist(), strict=True)
-    found = dict(zip(cells, zip(got.first.tolist(), got.second.tolist(), strict=True), strict=True))
-    assert {cell: both for cell, both in found.items() if any(both)} == wanted
-    whole = margins(baskets, counting)
-    assert np.bincount(got.item, got.first, len(baskets.catalog)).tolist() == whole.first.tolist()
 
 
 @given(shops(), st.sampled_from(["quasi", "product"]), st.data())
@@ -136,12 +85,6 @@ def test_strata_are_months_of_a_year_widening_bands_of_size_and_combine():
         Baskets.from_lists([["a"], ["a"], ["a", "b", "c"], ["a", "b", "c"]]), [0, 1, 0, 1]
     )
     assert sorted(strata_of(stores, ["store", "basket_size"]).tolist()) == [0, 1, 2, 3]
-
-
-def test_strata_too_small_to_say_anything_are_warned_of(caplog):
-    with caplog.at_level(logging.WARNING):
-        strata_of(in_stores(Baskets.from_lists([["a"]] * 6), [0, 1, 2] * 2), ["store"])
-    assert "3 strata for 6 baskets: strata this small explain little" in caplog.text
 
 
 def test_a_customer_counts_once_whatever_the_strata():

@@ -14,13 +14,7 @@ from helpers.evaluation_data import NAMES, planted_baskets
 from neatrec import LeaderboardOptions, run_leaderboard
 from neatrec.cli.leaderboard import show_leaderboard
 from neatrec.data import Split, half
-from neatrec.errors import (
-    LeakError,
-    MissingDependencyError,
-    ParameterError,
-    ResourceError,
-)
-from neatrec.labels import make_labels
+from neatrec.errors import LeakError, MissingDependencyError, ParameterError, ResourceError
 from neatrec.leaderboard import Leaderboard
 from neatrec.leaderboard.model_specs import model_specs
 from neatrec.models.statistics import LLR, Jaccard, PopCo
@@ -148,22 +142,6 @@ def test_all_models_is_the_default_and_those_that_cannot_learn_are_named(
     }
 
 
-def test_a_model_that_was_asked_for_is_not_passed_over(
-    split: Split, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(LLR, "_fit", misses_a_library)
-    with pytest.raises(MissingDependencyError, match="the library is not there"):
-        run_leaderboard(split.train, split.test, ["pop", "llr"], QUICK)
-
-
-def test_a_model_is_trained_on_another_device_than_one_it_does_not_support(
-    split: Split, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level("INFO", logger="neatrec.leaderboard"):
-        run_leaderboard(split.train, split.test, ["pop"], replace(QUICK, device="gpu"))
-    assert {"pop does not learn on device gpu: auto", "pop: seed 0"} <= set(caplog.messages)
-
-
 def test_an_external_class_joins_by_its_address(split: Split) -> None:
     leaderboard = run_leaderboard(
         split.train, split.test, ["pop", "test_leaderboard:BareBones"], QUICK
@@ -203,22 +181,6 @@ def test_two_rows_of_one_name_and_an_empty_table_are_refused(split: Split) -> No
 def test_training_on_test_baskets_is_refused(split: Split) -> None:
     with pytest.raises(LeakError, match="training and evaluation share"):
         run_leaderboard(split.test, split.test, ["pop"], QUICK)
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("seeds", 0), ("rounds", 10), ("carts", -1), ("seed", True), ("levels", (2.0,))],
-)
-def test_options_that_make_no_sense_are_refused(option: str, value: Any) -> None:
-    with pytest.raises(ParameterError, match=f"`{option.rstrip('s')}s?`"):
-        replace(QUICK, **{option: value})
-
-
-def test_given_labels_are_used(split: Split) -> None:
-    labels = make_labels(split.test, protocol="calibrated", levels=(0.01,))
-    leaderboard = run_leaderboard(split.train, split.test, ["pop"], QUICK, labels=labels)
-    assert leaderboard.to_json()["protocol"] == "calibrated"
-    assert [row["level"] for row in leaderboard.to_json()["results"]] == [0.01, 0.01]
 
 
 @pytest.mark.parametrize(

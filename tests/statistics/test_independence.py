@@ -74,11 +74,6 @@ def test_one_item_in_nearly_every_pair_is_fitted_all_the_same(outside):
     assert table[1:, 1:].sum() == pytest.approx(outside, abs=1e-9)
 
 
-def test_no_records_expect_nothing():
-    assert quasi_independence([0, 0], [0, 0], np.array([0, 1])).query.tolist() == [0.0, 0.0]
-    assert len(quasi_independence([], [], np.zeros(0, np.int32)).query) == 0
-
-
 def test_margins_that_no_table_has_are_refused():
     with pytest.raises(
         NeatrecError, match="expected counts did not converge: their margins are off by"

@@ -12,14 +12,13 @@ from neatrec.statistics import (
     HalfCounts,
     LiftPrior,
     PairSample,
-    exact_estimate,
     fit_lift_prior,
     garwood_interval,
     largest_mean,
     poisson_tail,
     with_halves,
 )
-from neatrec.statistics.shrinkage import LARGEST_DRIFT, STANDS_OUT, lift_drift
+from neatrec.statistics.shrinkage import STANDS_OUT, lift_drift
 
 Floats = npt.NDArray[np.float64]
 PAIRS = 1_000_000
@@ -108,17 +107,6 @@ def test_pairs_that_were_not_kept_are_taken_into_account() -> None:
     )
 
 
-def test_nothing_is_known_without_a_count_or_an_expected_count() -> None:
-    for found in (prior().estimate([-1, 2], [0.5, 0.0]), exact_estimate([-1, 2], [0.5, 0.0])):
-        assert all(np.isnan(values).all() for values in vars(found).values())
-    assert prior().estimate([], []).lift.shape == (0,)
-
-
-def test_too_few_pairs_have_no_prior() -> None:
-    few = PairSample(np.ones(99), np.ones(99), np.ones(99), np.ones(99), EVERY_SEEN)
-    assert fit_lift_prior(few) is None
-
-
 @cache
 def halves(spread: float) -> tuple[PairSample, HalfCounts]:
     """Pairs and their counts in two halves; lifts differ between the halves by this spread of logs."""
@@ -161,30 +149,6 @@ def test_a_drift_widens_intervals_so_that_the_next_period_is_covered() -> None:
     assert (wide.high > narrow.high).all()
     factor = np.exp(1.96 * 0.3)  # at the least
     assert (wide.high / wide.lift > 0.95 * factor).all()
-
-
-def test_a_prior_that_misses_the_next_period_is_found_out() -> None:
-    """Some rare pairs become frequent, which no drift of the frequent ones describes."""
-    pairs, periods = halves(0.0)
-    rare = (pairs.count < 10) & (np.arange(len(pairs.count)) % 3 == 0)
-    risen = replace(periods, second=np.where(rare, 500.0, periods.second))
-    assert with_halves(prior(), pairs, periods, periods).describes_the_data
-    checked = with_halves(prior(), pairs, periods, risen)
-    assert checked.drift == LARGEST_DRIFT
-    assert not checked.describes_the_data
-
-
-def test_lifts_within_strata_are_those_over_all_baskets_times_what_strata_explain() -> None:
-    found = (
-        prior().estimate([30.0, 5.0], [2.0, 1.0]).within(np.array([2.0, 1.0]), np.array([8.0, 0.0]))
-    )
-    overall = prior().estimate([30.0], [2.0])
-    assert (found.lift[0], found.low[0], found.high[0]) == (
-        overall.lift / 4,
-        overall.low / 4,
-        overall.high / 4,
-    )
-    assert np.isnan([found.lift[1], found.low[1], found.high[1]]).all()
 
 
 def test_a_prior_that_does_not_describe_the_data_falls_back_to_the_wider_interval() -> None:
