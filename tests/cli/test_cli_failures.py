@@ -35,7 +35,7 @@ def damaged(content: bytes, how: str) -> bytes:
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ("cut off", "2024-01-02.parquet is not a complete Parquet file"),
+        ("cut off", "2024-01-02.parquet"),
         ("flipped", "2024-01-02.parquet"),
         ("other column", "2024-01-02.parquet has no column 'sku'"),
         ("no PySpark", "the spark engine needs PySpark"),

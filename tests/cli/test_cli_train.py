@@ -273,13 +273,12 @@ def test_at_most_seven_lines_state_what_was_read_learned_and_written(
     names = np.array([baskets.catalog.name(code) for code in range(len(baskets.catalog))])
     order = np.repeat(np.arange(len(baskets)), np.diff(baskets.offsets))
     columns = {"order_id": order, "customer_id": order % 900, "sku": baskets.items}
-    columns |= {"product_name": names[baskets.items], "shelf": baskets.items % 40}
-    columns |= {"added": np.arange(len(order)), "quantity": np.ones(len(order), dtype=int)}
+    columns |= {"product_name": names[baskets.items]}
+    columns |= {"quantity": np.ones(len(order), dtype=int)}
     pacsv.write_csv(pa.table(columns), "orders.csv")
     assert exit_code_of(["train", "orders.csv"]) == 0
     said = capsys.readouterr()
     assert len((said.err + said.out).splitlines()) <= 7
-    assert "unused columns that may help: shelf (category?), added (position?)" in said.err
     assert re.search(r"^[\d,]+ pairs for \d+ % of the items$", said.out, re.M)
     assert re.search(r"^Learned from \d+ strong and \d+ dependent pairs: ", said.out, re.M)
     assert f"({read_manifest(Path('neatrec-bundle')).model}, " in said.out

@@ -85,6 +85,6 @@ def test_an_answer_is_a_table_with_notes() -> None:
         "goes_with": [["Rice", "Tea"], ["Tea"]],
     }
     assert (answer.ids, answer.names[1]) == (["2", "3"], "3")
-    assert repr(answer).startswith("recommendations for Tea, Rice (2 rows)")
+    assert repr(answer).startswith("Answers for Tea, Rice (2 rows)")
     assert repr(answer).endswith("a note")
     assert "\x1b" not in repr(answer)

@@ -76,5 +76,6 @@ def test_serve_takes_the_bundle_that_it_trained(
 
 def test_a_store_column_with_few_baskets_per_value_is_named(tmp_path: Path, caplog) -> None:
     baskets = dated_shop()
+    caplog.set_level("INFO", "neatrec")
     train_bundle(lambda: baskets.select(range(300)), tmp_path / "bundle", LIFT)
     assert "evidence is not measured within store: too few baskets per value" in caplog.text

@@ -73,7 +73,7 @@ class Ranking(TableResult):
 
     def _caption(self) -> str:
         cart = ", ".join(printable(self.catalog.name(code)) for code in self.cart)
-        return f"recommendations for {cart}"
+        return f"Answers for {cart}"
 
     def _notes(self) -> Sequence[str]:
         return self.notes

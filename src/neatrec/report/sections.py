@@ -29,7 +29,7 @@ ABOUT_COLUMNS = (
 )
 ABOUT_LIFT = (
     "How much more often than by chance the recommended pairs are bought together in the test "
-    "baskets: observed over expected counts, pooled over all recommendations for the best sellers."
+    "baskets: observed over expected counts, pooled over all answers to the best sellers."
 )
 ABOUT_CARTS = (
     "An item of a test basket is hidden, and a model recommends for the rest. This rewards popular "

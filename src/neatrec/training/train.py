@@ -131,7 +131,7 @@ def _strata(baskets: Baskets, options: TrainOptions) -> tuple[str, ...]:
     """The strata of the evidence; a store column that is left out is named."""
     if options.strata is None and (column := store_left_out(baskets)) is not None:
         shown = printable(column, 40)
-        log.warning("evidence is not measured within %s: too few baskets per value", shown)
+        log.info("evidence is not measured within %s: too few baskets per value", shown)
     return usable_strata(baskets, options.strata)
 
 
