@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.half_split import orders
 from benchmarks.harness import argument_parser, commit, save, table
 from neatrec.cooccurrence import CountOptions
-from neatrec.cooccurrence.count_book import CountBook
+from neatrec.cooccurrence.counting import CountBook
 from neatrec.data.baskets import Baskets
 from neatrec.data.splits import half
 from neatrec.evaluation.intervals import interval, resampled_means

@@ -24,7 +24,7 @@ from reproduction.data import JOURNEY_PURCHASES, JOURNEY_WEEKS, only_items, with
 from benchmarks.half_split import orders
 from benchmarks.harness import argument_parser, save, table
 from neatrec.cooccurrence import CountOptions, Margins, count
-from neatrec.cooccurrence.count_book import CountBook
+from neatrec.cooccurrence.counting import CountBook
 from neatrec.cooccurrence.expected_counts import fit_expected
 from neatrec.cooccurrence.lift_prior import LEAST_COUNT, lift_prior
 from neatrec.data.baskets import Baskets

@@ -9,8 +9,7 @@ import numpy.typing as npt
 from scipy import special
 
 from neatrec.cooccurrence import Margins
-from neatrec.cooccurrence.count_book import CountBook
-from neatrec.cooccurrence.counting import MEMORY, Engine
+from neatrec.cooccurrence.counting import MEMORY, CountBook, Engine
 from neatrec.cooccurrence.expected_counts import fit_expected
 from neatrec.data.baskets import Baskets
 from neatrec.labels import LabelOptions

@@ -1,7 +1,6 @@
 """Pair counting: `count` and `margins`, by one compiled counter, in memory or on Spark."""
 
-from neatrec.cooccurrence.count_book import PARTS, CountBook
-from neatrec.cooccurrence.counting import Engine, count, margins
+from neatrec.cooccurrence.counting import PARTS, CountBook, Engine, count, margins
 from neatrec.cooccurrence.strata import (
     default_strata,
     strata_groups,

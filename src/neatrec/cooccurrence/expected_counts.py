@@ -66,16 +66,6 @@ class StratumGroup:
     month: Counts | None
     """The month of the year of each stratum, from 0; None if no column is the month."""
 
-    @property
-    def by_size(self) -> bool:
-        """Whether the strata are bands of the basket size."""
-        return SIZE in self.columns
-
-    @property
-    def strata(self) -> int:
-        """Number of strata."""
-        return len(next(iter(self.columns.values())))
-
 
 @dataclass(frozen=True, eq=False)
 class Occasions:
@@ -148,7 +138,7 @@ class StratifiedExpected:
         factor = np.ones(len(query))
         for group in self.groups:
             within = group.factors.of(query, item)
-            if group.by_size:
+            if SIZE in group.columns:
                 base = within
             else:
                 raised = np.divide(within, overall, out=np.ones(len(query)), where=overall > 0)
@@ -160,7 +150,7 @@ class StratifiedExpected:
     ) -> Floats:
         """The factors `before`, with those of one more group where they differ significantly."""
         query, item, count = pairs
-        spread, occasions = group.strata - 1, self.occasions
+        spread, occasions = len(next(iter(group.columns.values()))) - 1, self.occasions
         total = occasions.total[query] * occasions.total[item]
         own = spread * count * occasions.square / np.maximum(total, 1.0)
         raised = np.maximum(raised - own, 0.0)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from neatrec.cooccurrence.count_book import CountBook
+from neatrec.cooccurrence.counting import CountBook
 from neatrec.cooccurrence.expected_counts import fit_expected
 from neatrec.cooccurrence.memory import pair_hash
 from neatrec.data.counts import Counts

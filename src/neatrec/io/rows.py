@@ -80,14 +80,10 @@ class LoadedRows:
     rejected: Sequence[Sequence[BadRow]]
     """Rows of each table that are no CSV records."""
 
-    @property
-    def is_csv(self) -> bool:
-        """Whether some rows come from a CSV."""
-        return any(table.csv is not None for table in self.tables)
-
     def clean(self, database: Database, options: SourceOptions, into: str) -> None:
         """The table `into` of the rows with parsed values."""
-        clean_rows(database, self.columns, options, self.name, into, is_csv=self.is_csv)
+        is_csv = any(table.csv is not None for table in self.tables)
+        clean_rows(database, self.columns, options, self.name, into, is_csv=is_csv)
 
 
 def load_rows(

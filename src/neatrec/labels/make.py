@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from neatrec._version import __version__
-from neatrec.cooccurrence.count_book import CountBook
-from neatrec.cooccurrence.counting import MEMORY, Engine
+from neatrec.cooccurrence.counting import MEMORY, CountBook, Engine
 from neatrec.cooccurrence.expected_counts import fit_expected
 from neatrec.cooccurrence.lift_prior import LEAST_COUNT, lift_prior
 from neatrec.data.baskets import Baskets

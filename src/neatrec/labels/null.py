@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from neatrec.cooccurrence.count_book import CountBook
-from neatrec.cooccurrence.counting import MEMORY, Engine
+from neatrec.cooccurrence.counting import MEMORY, CountBook, Engine
 from neatrec.cooccurrence.totals import id_rank
 from neatrec.data.baskets import Baskets
 from neatrec.errors import ParameterError, must_be_one_of, require_whole

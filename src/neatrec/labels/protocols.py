@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from neatrec.cooccurrence.count_book import CountBook
+from neatrec.cooccurrence.counting import CountBook
 from neatrec.data.counts import Counts, ExpectedLimit, Mask
 from neatrec.labels.record import passes
 from neatrec.statistics import (

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from neatrec.cooccurrence import CountOptions
-from neatrec.cooccurrence.count_book import CountBook
+from neatrec.cooccurrence.counting import CountBook
 from neatrec.data.catalog import UNKNOWN
 from neatrec.models.counts import PairCounts
 from neatrec.models.ranking import CartScores

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from neatrec.compiled import find_pairs
 from neatrec.cooccurrence import CountOptions
-from neatrec.cooccurrence.count_book import CountBook
+from neatrec.cooccurrence.counting import CountBook
 from neatrec.cooccurrence.expected_counts import unexplained
 from neatrec.cooccurrence.strata import SIZE
 from neatrec.data.baskets import Baskets

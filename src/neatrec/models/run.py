@@ -8,8 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from neatrec.cooccurrence.count_book import CountBook
-from neatrec.cooccurrence.counting import Engine
+from neatrec.cooccurrence.counting import CountBook, Engine
 from neatrec.data.baskets import Baskets
 from neatrec.data.splits import Seed, as_generator
 from neatrec.errors import must_be_one_of, require_whole

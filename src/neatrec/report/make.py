@@ -7,7 +7,7 @@ from pathlib import Path
 
 from neatrec.bundle.folder import replacing
 from neatrec.cooccurrence import Engine
-from neatrec.cooccurrence.count_book import CountBook
+from neatrec.cooccurrence.counting import CountBook
 from neatrec.data.baskets import Baskets
 from neatrec.data.splits import split_baskets
 from neatrec.errors import SourceError, require_extra

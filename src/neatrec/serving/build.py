@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from neatrec.bundle import Manifest, save_bundle
-from neatrec.cooccurrence.count_book import CountBook
+from neatrec.cooccurrence.counting import CountBook
 from neatrec.data.baskets import Baskets
 from neatrec.models.base import Model
 from neatrec.serving.counted import EvidenceTable

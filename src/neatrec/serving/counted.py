@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from neatrec.compiled import find_pairs
 from neatrec.cooccurrence import CountOptions, Counts, Margins
-from neatrec.cooccurrence.count_book import CountBook
+from neatrec.cooccurrence.counting import CountBook
 from neatrec.cooccurrence.expected_counts import StratifiedExpected
 from neatrec.cooccurrence.lift_prior import LEAST_COUNT, MOST_PAIRS, coverage_words, lift_prior
 from neatrec.cooccurrence.strata import strata_words, usable_strata

@@ -19,8 +19,15 @@ from neatrec.errors import must_be, must_be_one_of, require_whole
 from neatrec.memory import available_processors
 from neatrec.simulator.catalog import Codes, draw_assortment, make_catalog
 from neatrec.simulator.kernel import ItemDraws, Trips, Visits, VisitTables, draw_visits, fill_carts
-from neatrec.simulator.planting import PlantedTruth, plant, substitute_groups
-from neatrec.simulator.tables import basket_size_table, item_draws, share_of_lines, store_table
+from neatrec.simulator.planting import (
+    PlantedTruth,
+    basket_size_table,
+    item_draws,
+    plant,
+    share_of_lines,
+    store_table,
+    substitute_groups,
+)
 
 VISITS = 8
 """Mean baskets of a household, where the number of households is not given."""

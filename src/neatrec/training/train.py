@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from neatrec.bundle import bundle_lock, read_manifest, save_bundle
-from neatrec.cooccurrence.count_book import CountBook
-from neatrec.cooccurrence.counting import MEMORY, Engine
+from neatrec.cooccurrence.counting import MEMORY, CountBook, Engine
 from neatrec.cooccurrence.strata import parse_strata, store_left_out, usable_strata
 from neatrec.data.baskets import Baskets
 from neatrec.errors import ParameterError, must_be_one_of, require_whole
