@@ -66,17 +66,6 @@ def test_typos_are_forgiven_without_the_compiled_similarity(
     assert importlib.reload(name_search).ratio is not plain.SequenceMatcher
 
 
-@given(st.lists(st.text(max_size=30), max_size=12), st.text(max_size=40))
-def test_any_name_is_found_by_itself(names: list[str], text: str) -> None:
-    search = NameSearch(names, np.ones(len(names), dtype=np.int64))
-    search.find(text, 5)
-    for code, name in enumerate(names):
-        if folded(name):
-            hits = search.find(name, len(names))
-            assert folded(names[hits[0]]) == folded(name)
-            assert code in hits or folded(name) == folded(names[hits[0]])
-
-
 @given(st.lists(st.text("ab é寿", max_size=12), max_size=12), st.text("ab é寿", max_size=8))
 def test_names_that_hold_all_words_are_those_that_a_plain_search_finds(
     names: list[str], text: str

@@ -12,7 +12,6 @@ from helpers.toyshop import toy_baskets
 from neatrec.data import Baskets
 from neatrec.errors import ParameterError
 from neatrec.models import Run, make_model
-from neatrec.models.embeddings.models import Neat
 
 RUN = Run(rng=3, threads=1, reproducible=True)
 SMALL: dict[str, Any] = {"dim": 8, "epochs": 3}
@@ -54,14 +53,6 @@ def test_the_paper_preset_learns(name: str) -> None:
     assert losses[-1] < losses[0]
 
 
-def test_a_fit_without_negatives_logs_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    settings = {**SMALL, "reject_observed": True}
-    make_model("neat", settings).fit(four_shops(), RUN)
-    assert "nothing was learned" not in caplog.text
-    make_model("neat", settings).fit(toy_baskets(), RUN)
-    assert caplog.text.count("had an active negative; with `reject_observed`") == 1
-
-
 def test_triple2vec_ranks_by_the_sum_of_both_vectors() -> None:
     triple = fit("triple2vec")
     np.testing.assert_array_equal(triple.vectors, triple.query_vectors + triple.partner_vectors)
@@ -78,16 +69,6 @@ def test_triple2vec_keeps_users_of_few_baskets_at_zero(least: int, run: Run) -> 
     assert few.all() == (least == 10_000)
     assert np.abs(model.user_vectors[few]).max(initial=0) < 1e-9
     assert (np.abs(model.user_vectors[~few]).max(axis=1, initial=0) > 1e-3).all()
-
-
-@pytest.mark.parametrize(("visits", "epochs"), [(0.1, 5), (7.2, 7), (1e6, 320)])
-def test_default_epochs_follow_the_amount_of_data(
-    visits: float, epochs: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = len(toy_baskets().items)
-    monkeypatch.setattr(Neat, "lines_visited", int(visits * lines))
-    losses = make_model("neat", dim=4).fit(toy_baskets(), RUN).learned["losses"]
-    assert len(losses) == epochs
 
 
 @pytest.mark.parametrize(

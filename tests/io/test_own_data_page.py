@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from neatrec.io import SourceOptions, read_baskets
+from neatrec.io import SourceOptions, read_baskets, read_source_toml
 
 TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "own-data.md").read_text()
 ORDERS = """order_id,sku,title,shelf,customer,added
@@ -43,6 +43,14 @@ def test_its_command_names_columns_that_work(tmp_path: Path) -> None:
     options = dict(zip((word.removeprefix("--") for word in words[1::2]), words[2::2], strict=True))
     baskets = read_baskets(tmp_path / words[0], **options)
     assert (len(baskets), baskets.ordered) == (3, True)
+
+
+def test_its_source_toml_is_valid(tmp_path: Path) -> None:
+    (toml,) = blocks("toml")
+    (tmp_path / "source.toml").write_text(toml)
+    source, options = read_source_toml(tmp_path / "source.toml")
+    assert source.endswith("orders/*.parquet")
+    assert options.category == ("department", "shelf")
 
 
 def test_it_names_every_option() -> None:

@@ -109,26 +109,6 @@ def test_a_format_is_taken_at_its_word(tmp_path: Path) -> None:
         moments(tmp_path, ["31.1.24", "2024-01-31"], time_format="%d.%m.%y")
 
 
-@pytest.mark.parametrize(
-    ("role", "value", "reason"),
-    [
-        ("time", "soon", "must be a time such as .* got 'soon' .*or give its format, .*--time"),
-        ("time", "1850-01-31", "must be a time from 1970 to 2100, got '1850-01-31'"),
-        ("position", "soon", "must be a number, got 'soon' .*another column with --position"),
-        ("position", "-1", r"must be a number from 0 to 2\^53, got '-1'"),
-        ("quantity", "soon", "must be a number, got 'soon' .*another column with --quantity"),
-    ],
-)
-def test_a_column_that_cannot_be_read_may_be_another_one(
-    tmp_path, role: str, value: str, reason: str
-) -> None:
-    rows = "".join(f"{i},tea,{value}\n" for i in range(2_000))
-    path = write(tmp_path / "o.csv", "order_id,sku,x\n" + rows)
-    with pytest.raises(SourceError, match=f"line 2, column 'x': {reason}") as caught:
-        read_baskets(path, **OPTIONS, **{role: "x"})
-    assert "(the first of 2,000 bad rows)" in caught.value.message
-
-
 def test_times_of_any_type_mean_the_same() -> None:
     seconds = NEW_YEAR // 1_000_000
     for column in (

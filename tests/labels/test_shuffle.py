@@ -62,11 +62,3 @@ def test_the_shuffle_is_the_defined_one(contents, names, seed, round_, within):
 def test_what_cannot_be_shuffled_so_is_refused(arguments, message):
     with pytest.raises(ParameterError, match=message):
         shuffled(make([[1, 2]]), *arguments)
-
-
-def test_positions_are_not_kept_where_there_are_none():
-    unordered = Baskets.from_lists([["a", "b"], ["c", "d"]], ordered=False)
-    wanted = r"`within` must not be 'size\+position' for baskets without cart order.*Use 'size'"
-    with pytest.raises(ParameterError, match=wanted):
-        shuffled(unordered, 0, 0, "size+position")
-    assert shuffled(unordered, 0, 0, "size").lines == 4

@@ -78,14 +78,3 @@ def test_a_category_is_found_at_any_level_and_by_its_path() -> None:
         ["1", "2"], categories=["soup/stock", "soup"]
     )  # a slash in a name is a name first
     assert in_categories(soups, "soup/stock").tolist() == [True, False]
-
-
-def test_bad_categories_are_refused() -> None:
-    with pytest.raises(
-        ParameterError, match=r"`category` must be one of hot, .* got 'hott'\. Did you mean 'hot'\?"
-    ):
-        in_categories(toy_catalog(), "hott")
-    with pytest.raises(ParameterError, match="left out: the catalogue has no categories"):
-        in_categories(Catalog.from_ids(["1"]), "hot")
-    with pytest.raises(ParameterError, match="`category` must be a name or a path, got 3"):
-        in_categories(toy_catalog(), [3])

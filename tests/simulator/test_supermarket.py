@@ -16,12 +16,6 @@ def market() -> Supermarket:
     return supermarket(baskets=60_000, items=600, seed=5)
 
 
-@pytest.fixture(scope="module")
-def real_sized() -> Supermarket:
-    """As large as the Instacart train orders, one basket a household."""
-    return supermarket(baskets=131_209, items=49_688, households=131_209)
-
-
 def test_the_same_seed_gives_the_same_baskets_and_another_seed_others() -> None:
     hashes = [supermarket(3_000, 200, seed=seed).baskets.hash for seed in (7, 7, 8)]
     assert hashes[0] == hashes[1] != hashes[2]
@@ -123,15 +117,13 @@ def test_a_shop_without_strength_has_no_complements() -> None:
     assert not market.truth.is_complement([0], [1]).any()
 
 
-def test_popularity_is_shaped_like_a_real_grocers(real_sized: Supermarket) -> None:
-    counts = np.sort(real_sized.baskets.item_counts)[::-1]
+def test_popularity_and_sizes_are_shaped_like_a_real_grocers() -> None:
+    """As large as the Instacart train orders, one basket a household."""
+    baskets = supermarket(baskets=131_209, items=49_688, households=131_209).baskets
+    counts, sizes = np.sort(baskets.item_counts)[::-1], baskets.sizes
     shares = [counts[:top].sum() / counts.sum() for top in (1, 10, 100, 1_000, 10_000)]
     assert np.allclose(shares, [0.0135, 0.0692, 0.2269, 0.5262, 0.9037], rtol=0.06)
-    assert 0.11 < counts[0] / len(real_sized.baskets) < 0.17
-
-
-def test_basket_sizes_are_shaped_like_a_real_grocers(real_sized: Supermarket) -> None:
-    sizes = real_sized.baskets.sizes
+    assert 0.11 < counts[0] / len(baskets) < 0.17
     assert 10.3 < sizes.mean() < 10.7
     assert np.quantile(sizes, [0.1, 0.25, 0.5, 0.75, 0.9, 0.95]).tolist() == [2, 5, 9, 14, 21, 26]
     assert 0.04 < np.mean(sizes == 1) < 0.06
