@@ -30,7 +30,7 @@ from neatrec.models.embeddings.base import EmbeddingModel
 from neatrec.models.embeddings.kernels import gpu
 from neatrec.models.embeddings.kernels.arguments import KernelInput
 from neatrec.models.embeddings.kernels.dispatch import kernel, training_device
-from neatrec.models.embeddings.sampling import new_draws, prepare
+from neatrec.models.embeddings.trainer import new_draws, prepare
 from neatrec.models.run import Progress
 
 MODELS = ("neat", "neat-bpr", "item2vec", "triple2vec")

@@ -1,4 +1,4 @@
-"""Memory and processors of this machine or its container, memory used, threads of BLAS."""
+"""Memory and processors of this machine or its container, memory used, threads."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -88,6 +90,23 @@ def measured(work: Callable[[], Result]) -> Measured[Result]:
     # kilobytes, but bytes on macOS
     unit = 2**20 if sys.platform == "darwin" else 2**10
     return Measured(result, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit)
+
+
+def parallel_slices(
+    rows: int, work: Callable[[slice], None], threads: int | None = None, *, min_rows: int = 1
+) -> None:
+    """Call `work` with slices that cover range(rows), each of at least `min_rows` rows.
+
+    It must release the GIL. `threads`: the most that work; None: one per core.
+    """
+    parts = max(1, min(threads or available_processors(), rows // max(min_rows, 1)))
+    ends = [rows * number // parts for number in range(parts + 1)]
+    slices = [slice(start, stop) for start, stop in pairwise(ends)]
+    if len(slices) == 1:
+        return work(slices[0])
+    with ThreadPoolExecutor(parts) as pool:
+        for _ in pool.map(work, slices):
+            pass
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from neatrec.errors import DivergedError, ParameterError
 from neatrec.models import Model, Run, make_model
 from neatrec.models.embeddings import trainer as training
 from neatrec.models.embeddings.kernels.cpu.shared import CpuDevice
-from neatrec.models.embeddings.sampling import TrainingData, prepare
+from neatrec.models.embeddings.trainer import TrainingData, prepare
 from neatrec.models.run import Progress
 
 SETTINGS: dict[str, Any] = {"dim": 8, "epochs": 4}

@@ -19,7 +19,7 @@ from neatrec.models.embeddings.kernels.arguments import (
     width,
 )
 from neatrec.models.embeddings.kernels.dispatch import kernel
-from neatrec.models.embeddings.sampling import units_of
+from neatrec.models.embeddings.trainer import units_of
 
 SETTINGS = KernelSettings(
     dim=10,

@@ -1,31 +1,49 @@
 """Work on slices of rows by several threads, and the limit on BLAS threads."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import threadpoolctl
 
 from helpers.toyshop import toy_baskets
-from neatrec.memory import one_blas_thread
-from neatrec.models import Run, make_model, parallel, vectors
+from neatrec import memory
+from neatrec.memory import one_blas_thread, parallel_slices
+from neatrec.models import Run, make_model, vectors
 from neatrec.models.odds import features
-from neatrec.models.parallel import parallel_slices
-from neatrec.models.statistics import Pop
 
 
 @pytest.fixture
 def three_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "available_processors", lambda: 3)
+    monkeypatch.setattr(memory, "available_processors", lambda: 3)
 
 
 @pytest.mark.usefixtures("three_cores")
 @pytest.mark.parametrize(("threads", "expected"), [(None, 3), (1, 1), (2, 2)])
-def test_a_fit_keeps_to_its_threads(
-    threads: int | None, expected: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_more_threads_than_the_caller_allows(threads: int | None, expected: int) -> None:
     found: list[slice] = []
-    monkeypatch.setattr(Pop, "_fit", lambda self, baskets, run: parallel_slices(10, found.append))
-    make_model("pop").fit(toy_baskets(), Run(rng=0, threads=threads))
+    parallel_slices(10, found.append, threads)
     assert len(found) == expected
+
+
+@pytest.mark.parametrize("name", ["cf", "odds"])
+def test_a_fitted_model_scores_with_the_threads_of_its_fit(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted = make_model(name, {"epochs": 1} if name == "cf" else {}).fit(
+        toy_baskets(), Run(rng=0, threads=2)
+    )
+    used: list[int | None] = []
+
+    def note(rows: int, work: Any, threads: int | None = None, *, min_rows: int = 1) -> None:
+        used.append(threads)
+        parallel_slices(rows, work, threads, min_rows=min_rows)
+
+    for module in (vectors, features):
+        monkeypatch.setattr(module, "parallel_slices", note)
+    fitted.score([0, 1], [2, 3])
+    fitted.score_all([0])
+    assert set(used) == {2}
 
 
 @pytest.mark.usefixtures("three_cores")

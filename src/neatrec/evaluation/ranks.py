@@ -19,8 +19,7 @@ from neatrec.evaluation.candidates import (
 )
 from neatrec.evaluation.kernels import BestRows, CategorizedItems, LabelRows, rank_lists, rank_rows
 from neatrec.evaluation.metrics import TOP
-from neatrec.memory import one_blas_thread
-from neatrec.models.parallel import parallel_slices
+from neatrec.memory import one_blas_thread, parallel_slices
 from neatrec.text import printable
 
 BLOCK_SCORES = 4_000_000
@@ -143,7 +142,7 @@ def _rank_block(
     scores: npt.NDArray[Any],
     out: LabelRanks,
 ) -> None:
-    """Rank the queries from `first` on, which have these scores, on all cores."""
+    """Rank the queries from `first` on, which have these scores."""
     codes = np.flatnonzero(candidates.sold).astype(np.uint32)
     sold = CategorizedItems(codes, candidates.category[codes])
 
@@ -157,7 +156,8 @@ def _rank_block(
         nan = rank_rows(scores[part], categorized, sold, label_rows, best)
         _refuse_nan(model, queries, *nan)
 
-    parallel_slices(len(scores), work)
+    # a scorer of the user's own has no number of threads
+    parallel_slices(len(scores), work, getattr(model, "threads", None))
 
 
 def _blocks(offsets: Numbers) -> Iterator[slice]:

@@ -29,7 +29,6 @@ from neatrec.labels.make import smaller_baskets
 from neatrec.leaderboard.model_specs import Models, ModelSpec, model_specs
 from neatrec.memory import measured
 from neatrec.models import Run
-from neatrec.models.parallel import thread_limit
 from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
@@ -192,21 +191,20 @@ def run_leaderboard(
     specs, skipped = model_specs(models, train, options.strata or ())
     ranks: dict[str, list[ModelRanks]] = {}
     costs: dict[str, Row] = {}
-    with thread_limit(options.threads):
-        for number, spec in enumerate(specs, start=1):
-            try:
-                ranks[spec.name], costs[spec.name] = _train(spec, train, task, options)
-            except (MissingDependencyError, ResourceError) as error:
-                if models is not None:
-                    raise
-                skipped[spec.name] = error.message
-            steps = {"done": number, "total": len(specs)}
-            log.info("model %d of %d done", number, len(specs), extra=steps)
-        clock.append(time.perf_counter())
-        statistics = [spec.name for spec in specs if spec.kind == "statistic"]
-        results = summarize(
-            task, ranks, statistics=statistics, rounds=options.rounds, seed=options.seed
-        )
+    for number, spec in enumerate(specs, start=1):
+        try:
+            ranks[spec.name], costs[spec.name] = _train(spec, train, task, options)
+        except (MissingDependencyError, ResourceError) as error:
+            if models is not None:
+                raise
+            skipped[spec.name] = error.message
+        steps = {"done": number, "total": len(specs)}
+        log.info("model %d of %d done", number, len(specs), extra=steps)
+    clock.append(time.perf_counter())
+    statistics = [spec.name for spec in specs if spec.kind == "statistic"]
+    results = summarize(
+        task, ranks, statistics=statistics, rounds=options.rounds, seed=options.seed
+    )
     clock.append(time.perf_counter())
     steps_taken = ("labels and candidates", "training and ranking", "summary")
     return Leaderboard(

@@ -15,7 +15,6 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import BundleError, DivergedError, ParameterError, must_be
 from neatrec.models.embeddings.kernels.gpu import cupy
-from neatrec.models.parallel import thread_limit
 from neatrec.models.parameters import ModelParameters
 from neatrec.models.ranking import CartScorer
 from neatrec.models.run import Run
@@ -72,6 +71,8 @@ class Model(ABC):
     user_ids: pa.LargeStringArray | None = None
     seed: int | None = None
     """That of the fit; None where a generator was given."""
+    threads: int | None = None
+    """Number of threads that score: that of the fit; None: one per core."""
     trained_on: Baskets | str
     """The baskets of the fit; their hash where it comes from a bundle."""
     cart_ranking: CartScorer | None = None
@@ -114,8 +115,8 @@ class Model(ABC):
         self._items, self.user_ids = (baskets.catalog, baskets.item_counts), None
         self.seed = run.rng if isinstance(run.rng, int) else None
         self.trained_on = baskets
-        with thread_limit(run.threads):
-            self._fit(baskets, run)
+        self.threads = run.threads
+        self._fit(baskets, run)
         return self
 
     def check_run(self, run: Run) -> None:

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.compiled import RELAXED, compiled
+from neatrec.memory import parallel_slices
 from neatrec.models.base import ArraySpec, Codes, Model, Scores
-from neatrec.models.parallel import MIN_PAIRS_PER_THREAD, parallel_slices
 
 Vectors = npt.NDArray[np.float32]
-MIN_PRODUCTS_PER_THREAD = 400_000
-"""Products for which a thread is worth starting."""
+MIN_PAIRS_PER_THREAD, MIN_PRODUCTS_PER_THREAD = 10_000, 400_000
+"""Pairs of items, and products of a matrix, for which a thread is worth starting."""
 
 
 @compiled(fastmath=RELAXED)
@@ -33,19 +33,25 @@ def dot_pairs(ours, theirs, queries, items, out):  # type: ignore[no-untyped-def
 
 
 def pair_products(
-    ours: npt.NDArray[Any], theirs: npt.NDArray[Any], queries: Codes, items: Codes
+    ours: npt.NDArray[Any],
+    theirs: npt.NDArray[Any],
+    queries: Codes,
+    items: Codes,
+    threads: int | None = None,
 ) -> npt.NDArray[np.float64]:
-    """The product of our vector of each query with theirs of its item, (pairs,), by all threads."""
+    """The product of our vector of each query with theirs of its item, (pairs,)."""
     out = np.empty(len(queries))
 
     def work(part: slice) -> None:
         dot_pairs(ours, theirs, queries[part], items[part], out[part])
 
-    parallel_slices(len(queries), work, min_rows=MIN_PAIRS_PER_THREAD)
+    parallel_slices(len(queries), work, threads, min_rows=MIN_PAIRS_PER_THREAD)
     return out
 
 
-def all_products(ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def all_products(
+    ours: npt.NDArray[Any], theirs: npt.NDArray[Any], threads: int | None = None
+) -> npt.NDArray[Any]:
     """The product of each of our vectors with each of theirs, (ours, theirs).
 
     Each thread takes a slice of their vectors: BLAS packs the right-hand matrix first, so no thread
@@ -56,7 +62,8 @@ def all_products(ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> npt.NDArra
     def work(part: slice) -> None:
         np.matmul(ours, theirs[part].T, out=out[:, part])
 
-    parallel_slices(len(theirs), work, min_rows=MIN_PRODUCTS_PER_THREAD // max(len(ours), 1))
+    min_rows = MIN_PRODUCTS_PER_THREAD // max(len(ours), 1)
+    parallel_slices(len(theirs), work, threads, min_rows=min_rows)
     return out
 
 
@@ -73,10 +80,10 @@ class CosineModel(Model):
     directions: Vectors
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
-        return pair_products(self.directions, self.directions, queries, items)
+        return pair_products(self.directions, self.directions, queries, items, self.threads)
 
     def _score_all(self, queries: Codes) -> Scores:
-        return all_products(self.directions[queries], self.directions)
+        return all_products(self.directions[queries], self.directions, self.threads)
 
     @classmethod
     def array_specs(cls) -> Mapping[str, ArraySpec]:

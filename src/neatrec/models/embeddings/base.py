@@ -16,8 +16,7 @@ from neatrec.data.baskets import Baskets
 from neatrec.models.base import ArraySpec
 from neatrec.models.embeddings.kernels.arguments import KernelSettings, Table, new_table
 from neatrec.models.embeddings.kernels.dispatch import chosen_device
-from neatrec.models.embeddings.sampling import TrainingData
-from neatrec.models.embeddings.trainer import train
+from neatrec.models.embeddings.trainer import TrainingData, train
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
 from neatrec.models.vectors import CosineModel

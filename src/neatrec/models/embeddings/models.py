@@ -19,7 +19,7 @@ from neatrec.models.embeddings.kernels.arguments import (
     Table,
     width,
 )
-from neatrec.models.embeddings.sampling import TrainingData
+from neatrec.models.embeddings.trainer import TrainingData
 from neatrec.models.parameters import ModelParameters, parameter, with_default
 
 Vectors = npt.NDArray[np.float32]

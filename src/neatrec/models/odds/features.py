@@ -20,10 +20,9 @@ from neatrec.compiled import compiled
 from neatrec.cooccurrence import CountBook, CountOptions
 from neatrec.data.catalog import UNKNOWN, Catalog
 from neatrec.data.counts import PairArrays
-from neatrec.memory import one_blas_thread
+from neatrec.memory import one_blas_thread, parallel_slices
 from neatrec.models.counts import PairCounts, frequent_pairs
-from neatrec.models.parallel import MIN_PAIRS_PER_THREAD, parallel_slices
-from neatrec.models.vectors import pair_products
+from neatrec.models.vectors import MIN_PAIRS_PER_THREAD, pair_products
 
 Codes = npt.NDArray[np.int32]
 Vectors = npt.NDArray[np.float32]
@@ -89,6 +88,7 @@ class PairFeatures:
     """Similarity of the vectors within a category, (items, items), 0 for the item itself."""
     category_order: Vectors
     """Log of times before over times after of two categories; 0 where carts have no order."""
+    threads: int | None = None
 
     @classmethod
     def of(
@@ -99,6 +99,7 @@ class PairFeatures:
         catalog: CatalogFeatures,
         rank: int,
         rng: np.random.Generator,
+        threads: int | None = None,
     ) -> PairFeatures:
         """The features of the pairs of a book."""
         counts = PairCounts.of(book, counting, strata)
@@ -109,7 +110,7 @@ class PairFeatures:
             directed = replace(counting, directed=True, min_count=REPEATED)
             before = catalog.by_category(book.count("all", directed).matrix())
         order = of_categories(before, before.T, ORDER_PSEUDO)
-        return cls(counts, catalog, vectors, signs, neighbours, order)
+        return cls(counts, catalog, vectors, signs, neighbours, order, threads)
 
     @cached_property
     def signed(self) -> Vectors:
@@ -149,7 +150,7 @@ class PairFeatures:
         def work(part: slice) -> None:
             pooled_counts(queries[part], items[part], *tables, out[part])
 
-        parallel_slices(len(out), work, min_rows=MIN_PAIRS_PER_THREAD)
+        parallel_slices(len(out), work, self.threads, min_rows=MIN_PAIRS_PER_THREAD)
         return out
 
 
@@ -162,7 +163,7 @@ def of_categories(one: Floats, other: Floats, pseudo: float) -> Vectors:
 
 def low_rank(of: PairFeatures, query: Codes, item: Codes) -> Values:
     """The lift that the low-rank vectors of the two items predict."""
-    return pair_products(of.signed, of.vectors, query, item)
+    return pair_products(of.signed, of.vectors, query, item, of.threads)
 
 
 def names(of: PairFeatures, query: Codes, item: Codes) -> Values:
@@ -183,7 +184,7 @@ def neighbours(of: PairFeatures, query: Codes, item: Codes) -> Values:
 
 def cosine(of: PairFeatures, query: Codes, item: Codes) -> Values:
     """The cosine of the vectors of the two items."""
-    return pair_products(of.unit, of.unit, query, item)
+    return pair_products(of.unit, of.unit, query, item, of.threads)
 
 
 def categories(of: PairFeatures, query: Codes, item: Codes) -> Values:

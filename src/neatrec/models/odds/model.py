@@ -93,7 +93,8 @@ class Odds(Model):
     def _fit(self, baskets: Baskets, run: Run) -> None:
         rng, strata = as_generator(run.rng), self.parameters.strata_names
         counting = replace(self.parameters.counting(), max_pairs=self.parameters.max_pairs)
-        given = counting, strata, CatalogFeatures.of(self.catalog), self.parameters.rank, rng
+        catalog, rank = CatalogFeatures.of(self.catalog), self.parameters.rank
+        given = counting, strata, catalog, rank, rng, run.threads
         pairs = []
         for part, (described, shown) in enumerate(parts_of(baskets)):
             features = PairFeatures.of(run.book_of(baskets.select(described)), *given)
