@@ -10,7 +10,10 @@ as the memory engine does. Its kept pairs come back as arrays: no pair is ever a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +28,14 @@ LINES_PER_BAND = 1 << 23
 TASKS_PER_CORE = 2
 
 
+class CountedBand(NamedTuple):
+    """The pairs of a band that are kept, of a count of at least `least`; the number of all."""
+
+    blocks: list[PairBlock]
+    pairs: int
+    least: int
+
+
 def count_in_spark(
     lines: Lines, group: Int64, options: CountOptions, counts: Int64, threads: int | None
 ) -> KeptPairs:
@@ -35,17 +46,23 @@ def count_in_spark(
         bands = cut_bands(counts, len(lines.start), at_least=tasks, max_lines=LINES_PER_BAND)
         shared = context.broadcast((tuple(lines), group))
 
-        def counted(band: Band) -> tuple[list[PairBlock], int]:
+        def counted(band: Band) -> CountedBand:
             arrays, groups = shared.value
             return count_band(Lines.frozen(*arrays), groups, options, band)
 
         results = context.parallelize(bands, len(bands)).map(counted).collect()
         # after an error Spark may be gone, and the broadcast with it
         shared.unpersist()
-    kept = KeptPairs(options)
-    for blocks, pairs in results:
-        kept.all_pairs += pairs
-        for block in blocks:
+    return merged(results, options)
+
+
+def merged(bands: Sequence[CountedBand], options: CountOptions) -> KeptPairs:
+    """The kept pairs of all bands: none is rarer than what any of them had to drop."""
+    least = max((band.least for band in bands), default=options.min_count)
+    kept = KeptPairs(replace(options, min_count=least))
+    for band in bands:
+        kept.all_pairs += band.pairs
+        for block in band.blocks:
             kept.add(block)
     return kept
 
@@ -67,10 +84,8 @@ def cut_bands(counts: Int64, baskets: int, *, at_least: int, max_lines: int) -> 
     return [Band(code, first, last) for first, last in pairwise(limits)]
 
 
-def count_band(
-    lines: Lines, group: Int64, options: CountOptions, band: Band
-) -> tuple[list[PairBlock], int]:
-    """The kept pairs of a band of rows, and the number of all its pairs."""
+def count_band(lines: Lines, group: Int64, options: CountOptions, band: Band) -> CountedBand:
+    """Count a band of rows."""
     rank = rank_of(band.code, len(group))
     items = np.empty(int(lines.sizes.sum()), dtype=np.int32)
     copied = np.empty((len(lines.start), 3), dtype=np.int64)
@@ -81,7 +96,7 @@ def count_band(
     own = Lines.frozen(items, start, stop, customer)
     counts = np.bincount(items, minlength=len(group))
     kept = count_in_memory(make_rows(own, group, options, counts, band), options, threads=1)
-    return kept.blocks, kept.all_pairs
+    return CountedBand(kept.blocks, kept.all_pairs, kept.options.min_count)
 
 
 @compiled
