@@ -125,6 +125,5 @@ def _trigrams_of(names: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArr
 
 
 def _buckets(letters: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """The bucket of each trigram of a text."""
     codes = letters.astype(np.int64)
     return (codes[:-2] * 40503 + codes[1:-1] * 9973 + codes[2:]) % BUCKETS

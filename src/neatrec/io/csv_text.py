@@ -142,7 +142,6 @@ def _encoding_of(file: SourceFile, path: Path) -> str:
 
 
 def _in_utf8(file: SourceFile, path: Path, folder: Path, encoding: str) -> Path:
-    """A copy of the text in UTF-8."""
     target = folder / f"plain-{uuid4().hex}.csv"
     line = 1
     try:

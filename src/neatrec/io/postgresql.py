@@ -58,7 +58,6 @@ def open_postgresql(
 
 @contextmanager
 def _cursor(address: Address) -> Iterator[Any]:
-    """A cursor of a connection, which is closed afterwards."""
     from adbc_driver_postgresql import dbapi
 
     try:
