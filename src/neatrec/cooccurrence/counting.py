@@ -163,8 +163,8 @@ def _check(baskets: Baskets, options: CountOptions) -> None:
             f"basket '{printable(baskets.ids[longest].as_py())}' has {baskets.sizes[longest]:,} "
             f"lines, which make {pairs[longest]:,} pairs, more than "
             f"`max_basket_pairs` = {options.max_basket_pairs:,}",
-            hint="Raise --max-basket-pairs, or leave the basket out "
-            "(it may be the sales of a day, or a test).",
+            hint="Leave the basket out (it may be the sales of a day, or a test); `neatrec labels` "
+            "can also raise --max-basket-pairs.",
             argument="max_basket_pairs",
         )
 
