@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -15,6 +16,18 @@ from neatrec.errors import must_be, must_be_one_of
 NONE_WORDS = frozenset({"none", "null", ""})
 TRUE_WORDS = frozenset({"true", "yes", "on", "1"})
 FALSE_WORDS = frozenset({"false", "no", "off", "0"})
+TYPE_WORDS: Mapping[Any, str] = {
+    int: "integer",
+    float: "number",
+    bool: "true or false",
+    str: "text",
+    type(None): "none",
+}
+BOUNDS: Mapping[str, tuple[Callable[[Any, Any], bool], str]] = {
+    "above": (operator.gt, "above"),
+    "low": (operator.ge, "at least"),
+    "high": (operator.le, "at most"),
+}
 
 
 def parameter(
@@ -138,14 +151,7 @@ def _members(hint: Any) -> tuple[Any, ...]:
 
 
 def _type_name(hint: Any) -> str:
-    words = {
-        int: "integer",
-        float: "number",
-        bool: "true or false",
-        str: "text",
-        type(None): "none",
-    }
-    return " or ".join(words.get(member, str(member)) for member in _members(hint))
+    return " or ".join(TYPE_WORDS.get(member, str(member)) for member in _members(hint))
 
 
 def _type_phrase(hint: Any) -> str:
@@ -174,12 +180,7 @@ def _parsed(name: str, hint: Any, text: str) -> Any:
 
 def _checked(spec: dataclasses.Field[Any], hint: Any, value: Any) -> Any:
     members = _members(hint)
-    if (
-        isinstance(value, int)
-        and not isinstance(value, bool)
-        and float in members
-        and int not in members
-    ):
+    if type(value) is int and float in members and int not in members:
         value = float(value)
     kinds = tuple(member for member in members if isinstance(member, type))
     wrong_bool = isinstance(value, bool) and bool not in kinds
@@ -187,18 +188,10 @@ def _checked(spec: dataclasses.Field[Any], hint: Any, value: Any) -> Any:
         raise must_be(spec.name, _type_phrase(hint), value)
     if spec.metadata.get("choices") and value is not None and value not in spec.metadata["choices"]:
         raise must_be_one_of(spec.name, spec.metadata["choices"], value)
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        _check_bounds(spec, value)
-    return value
-
-
-def _check_bounds(spec: dataclasses.Field[Any], value: float) -> None:
-    low, high, above = (spec.metadata.get(bound) for bound in ("low", "high", "above"))
-    if not math.isfinite(value):
+    if isinstance(value, float) and not math.isfinite(value):
         raise must_be(spec.name, "a finite number", value)
-    if above is not None and value <= above:
-        raise must_be(spec.name, f"above {above}", value)
-    if low is not None and value < low:
-        raise must_be(spec.name, f"at least {low}", value)
-    if high is not None and value > high:
-        raise must_be(spec.name, f"at most {high}", value)
+    for name, (within, words) in BOUNDS.items():
+        bound = spec.metadata.get(name)
+        if bound is not None and value is not None and not within(value, bound):
+            raise must_be(spec.name, f"{words} {bound}", value)
+    return value

@@ -92,17 +92,14 @@ def make_model(
 
 def describe(names: Iterable[str] = MODEL_NAMES) -> tuple[ModelInfo, ...]:
     """The names, kinds, descriptions and parameters of models."""
-    return tuple(_info(model_class(name)) for name in names)
-
-
-def _info(model: type[Model]) -> ModelInfo:
-    parameters = model.Parameters
-    presets = {name: dict(settings) for name, settings in parameters.presets.items()}
-    return ModelInfo(
-        model.name,
-        model.kind,
-        model.description,
-        model.needs_users,
-        describe_parameters(parameters),
-        presets,
+    return tuple(
+        ModelInfo(
+            model.name,
+            model.kind,
+            model.description,
+            model.needs_users,
+            describe_parameters(model.Parameters),
+            {name: dict(settings) for name, settings in model.Parameters.presets.items()},
+        )
+        for model in map(model_class, names)
     )
