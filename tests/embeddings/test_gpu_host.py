@@ -84,11 +84,7 @@ def test_too_little_memory_is_refused_with_the_size_needed(monkeypatch: pytest.M
             {"dim": 512, "window": 10},
             r"`window` must be smaller at dim 512 on device gpu \(.* of 65,536 bytes per warp\)",
         ),
-        (
-            {"fault": ImportError("libnvrtc.so.13")},
-            {},
-            r"needs CUDA's compiler \(NVRTC\), which does not answer \(libnvrtc",
-        ),
+        ({"fault": ImportError("libnvrtc.so.13")}, {}, r"CUDA's compiler \(NVRTC\), .*libnvrtc"),
     ],
 )
 def test_auto_falls_back_where_a_gpu_by_name_is_an_error(

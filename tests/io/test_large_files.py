@@ -8,20 +8,12 @@ from neatrec.errors import ResourceError
 from neatrec.io import database, read_baskets
 
 
-def write_orders(path: Path, columns: str, line: str) -> Path:
-    rows = (line.format(order=i // 10, item=i * 7919 % 5000, place=i % 10) for i in range(300_000))
-    path.write_text(columns + "\n" + "\n".join(rows) + "\n")
-    return path
-
-
-def as_file(folder: Path) -> Path:
-    return write_orders(folder / "orders.csv", "order_id,sku", "order {order},item {item}")
-
-
 def test_where_no_memory_is_enough_the_folder_and_its_room_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = as_file(tmp_path)
+    source = tmp_path / "orders.csv"
+    rows = (f"order {i // 10},item {i * 7919 % 5000}\n" for i in range(300_000))
+    source.write_text("order_id,sku\n" + "".join(rows))
     monkeypatch.setattr(database, "MEMORY_LIMIT", 8 << 20)
     wanted = r"orders\.csv needs more than 8 MiB of memory and the [\d,]+ MiB free in .*TMPDIR"
     with pytest.raises(ResourceError, match=wanted):

@@ -16,14 +16,8 @@ def sixty_pairs() -> Baskets:
     rng = np.random.default_rng(2)
     lists = []
     for _ in range(6000):
-        pair = rng.integers(60)
-        lists.append(
-            [
-                f"left-{pair}",
-                f"right-{pair}",
-                *(f"rare-{n}" for n in rng.choice(3000, size=3, replace=False)),
-            ]
-        )
+        pair, rare = rng.integers(60), rng.choice(3000, size=3, replace=False)
+        lists.append([f"left-{pair}", f"right-{pair}", *(f"rare-{n}" for n in rare)])
     return Baskets.from_lists(lists)
 
 

@@ -11,7 +11,6 @@ from neatrec.statistics import (
     chi_squared,
     chi_squared_p,
     chi_squared_threshold,
-    jaccard,
     lift,
     shrunk_lift,
     signed_llr,
@@ -82,9 +81,3 @@ def test_lift_is_count_over_expected_and_shrunk_to_zero_where_little_is_expected
     assert shrunk_lift([4], [2.0], k=0).tolist() == lift([4], [2.0]).tolist()
     with pytest.raises(ParameterError, match="`k` must be at least 0, got -1"):
         shrunk_lift([1], [1.0], k=-1)
-
-
-@given(st.sets(st.integers(0, 30), min_size=1), st.sets(st.integers(0, 30), min_size=1))
-def test_jaccard_is_the_overlap_of_two_sets(one, other):
-    assert jaccard(len(one & other), len(one), len(other)) == len(one & other) / len(one | other)
-    assert jaccard(0, 0, 0) == 0
