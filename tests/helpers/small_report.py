@@ -62,10 +62,9 @@ def small_baskets(seed: int = 0, baskets: int = 3000) -> Baskets:
 
 
 @cache
-def small_result(seeds: int = 1, protocol: str = "calibrated") -> Leaderboard:
+def small_result() -> Leaderboard:
     split = half(small_baskets())
-    options = replace(QUICK, protocol=protocol, seeds=seeds)
-    return run_leaderboard(split.train, split.test, MODELS, options, split={"method": "half"})
+    return run_leaderboard(split.train, split.test, MODELS, QUICK, split={"method": "half"})
 
 
 def write_small_report(out: Path) -> Leaderboard:

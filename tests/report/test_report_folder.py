@@ -1,40 +1,18 @@
 """The folder of a report: whole or not there, never over something else; tables as CSV; what the sections say."""
 
 import csv
-import io
-import math
 import re
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from helpers.small_report import INJECTIONS, small_result, write_small_report
+from helpers.small_report import small_result, write_small_report
 from neatrec.data import Baskets
-from neatrec.errors import ResourceError, SourceError
+from neatrec.errors import ResourceError
 from neatrec.report import make
-from neatrec.report.sections import NO_LABELS, conclusion, first_tests, model_sections
+from neatrec.report.sections import NO_LABELS, conclusion, first_tests
 from neatrec.report.summary import summary_section
-from neatrec.report.table import ReportTable, TableColumn
 from neatrec.serving import EvidenceTable
-
-COLUMNS = (
-    TableColumn("name"),
-    TableColumn("hr@10", "interval", 3),
-    TableColumn("count", "number"),
-    TableColumn("share", "share", 1),
-    TableColumn("p", "p"),
-)
-ROW = {
-    "name": "tea",
-    **{"hr@10": 0.33449, "hr@10_low": 0.3, "hr@10_high": 0.4},
-    **{"count": 1234, "share": 0.125, "p": 0.0001},
-}
-
-
-def table(*rows: dict[str, object], compared: Sequence[str] = ()) -> ReportTable:
-    return ReportTable("things", "Things", COLUMNS, rows, compared=compared)
 
 
 def test_a_report_is_one_page_and_csv_files(small_report: Path) -> None:
@@ -59,17 +37,6 @@ def test_a_report_is_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> N
     assert [path.name for path in out.parent.iterdir()] == ["report"]
 
 
-def test_what_is_no_report_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "thesis.txt").write_text("years of work")
-    for out, message in (
-        (tmp_path, "is not empty and holds no report"),
-        (tmp_path / "thesis.txt", "is a file, a report is a folder"),
-    ):
-        with pytest.raises(SourceError, match=message):
-            make.make_report(Baskets.from_lists([["a", "b"]]), out)
-    assert (tmp_path / "thesis.txt").read_text() == "years of work"
-
-
 def test_a_report_that_fails_half_way_leaves_the_older_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,34 +54,12 @@ def test_a_report_that_fails_half_way_leaves_the_older_one(
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
 
 
-def test_values_are_rounded_for_people_and_whole_in_files() -> None:
-    shown = ["tea", "0.334 [0.300, 0.400]", "1,234", "12.5 %", "< 0.001"]
-    assert table(ROW).text_rows() == [shown]
-    head, line = csv.reader(io.StringIO(table(ROW).to_csv()))
-    assert head == ["name", "hr@10", "hr@10_low", "hr@10_high", "count", "share", "p"]
-    assert line == ["tea", "0.33449", "0.3", "0.4", "1234", "0.125", "0.0001"]
-
-
-@pytest.mark.parametrize(
-    "missing", [{}, dict.fromkeys(ROW), {"share": math.nan, "count": math.nan}]
-)
-def test_what_is_missing_is_a_dash_and_an_empty_cell(missing: dict[str, object]) -> None:
-    assert table(missing).text_rows() == [["–"] * 5]
-    assert table(missing).to_csv().splitlines()[1] == ",,,,,,"
-
-
-@pytest.mark.parametrize("name", INJECTIONS)
-def test_names_from_data_are_no_formulas_and_no_control_characters(name: str) -> None:
-    text = table({**ROW, "name": name}).to_csv()
-    cell = next(csv.reader(io.StringIO(text.splitlines()[1])))[0]
-    assert cell[0] not in "=+-@"
+def test_names_from_data_are_no_formulas_and_no_control_characters(small_report: Path) -> None:
+    text = (small_report / "tables" / "pairs.csv").read_text(encoding="utf-8")
+    assert "HYPERLINK" in text
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f\u2028\u202e]", text)
-
-
-def test_best_cells_are_those_that_show_the_highest_value() -> None:
-    rows = [{"hr@10": 0.3012, "count": 1}, {"hr@10": 0.30121}, {"hr@10": 0.29, "count": math.nan}]
-    assert table(*rows, compared=["hr@10", "count"]).best_cells() == {(0, 1), (1, 1), (0, 2)}
-    assert table({"hr@10": math.nan}, {"hr@10": 0.0}, compared=["hr@10"]).best_cells() == set()
+    cells = [cell for row in csv.reader(text.splitlines()) for cell in row]
+    assert not [cell for cell in cells if re.match(r"[=+@]|-\D", cell)]
 
 
 @pytest.mark.parametrize(("low", "verdict"), [(0.01, "ranks best: "), (0.0, "ties with ")])
@@ -131,13 +76,3 @@ def test_baskets_without_a_pair_above_chance_get_a_summary_all_the_same() -> Non
     baskets = Baskets.from_lists(lists)
     [words] = summary_section(baskets, EvidenceTable.of(baskets)).blocks
     assert words.text == "No pair is bought together more often than by chance."
-
-
-def test_without_label_free_measures_there_is_no_section_for_them() -> None:
-    result = small_result()
-    table = result.table
-    names = [name for name in table.column_names if not name.startswith(("held_out", "cart"))]
-    without = replace(result, table=table.select(names))
-    ids = [section.id for section in model_sections(result)]
-    ids.remove("label-free")
-    assert [section.id for section in model_sections(without)] == ids

@@ -280,10 +280,7 @@ def test_a_log_in_leads_nowhere_else(quick: tuple[Desk, TestClient], back: str) 
         ({"note": "x" * 201}, 422, "`note` must have at most 200 characters"),
         ({"note": "\u202eevil"}, 422, "`note` must be plain text"),
         ({"action": "delete"}, 422, "`action` must be 'block', 'pin', 'boost' or 'note'"),
-        ({"action": "pin", "position": "0"}, 422, "`position` must be greater than or equal to 1"),
-        ({"action": "pin", "query": "*"}, 422, "a pin needs a query of its own"),
         ({"item": CHIPS}, 422, "an item is never recommended for itself"),
-        ({"until": "24.12.2026"}, 422, "`until` must be a valid date"),
         ({"until": "2020-12-24"}, 422, "`until` must be today or later"),
         ({"action": "note", "note": " "}, 422, "`note` must be given with this action"),
         ({"item": "nothing like it"}, 404, "no item has the id"),
@@ -445,13 +442,9 @@ def test_an_editor_hides_an_answer_and_takes_it_back_in_a_browser(
         for path in ("/rules", f"/pair?a={CHIPS}&b={SALSA}", "/login"):
             page.goto(path)
             assert Axe().run(page).violations_count == 0, path
-        reader = browser.new_page()
-        reader.goto(f"{url}/item?id={CHIPS}")
-        expect(reader.locator(f"#answer-{SALSA}")).to_have_count(0)
         page.goto(f"/item?id={CHIPS}")
         rule.get_by_role("button", name="Undo").click()
         expect(card).to_have_count(1)
-        assert page.evaluate("document.cookie") == ""
         page.get_by_role("button", name="Log out").click()
         expect(page.get_by_role("link", name="Log in to edit")).to_be_visible()
     assert desk.rules.read_text().splitlines()[1:] == []

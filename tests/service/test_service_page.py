@@ -1,13 +1,13 @@
 """The page as it leaves the server: every state, escaped, nothing inline, nothing from outside."""
 
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 from starlette.testclient import TestClient
 
+from helpers.html import Tags
 from helpers.service_bundle import INJECTIONS, id_of
 from neatrec.errors import ParameterError
 from neatrec.service.app import make_app
@@ -35,22 +35,6 @@ PAGES = [
     "/nowhere",
 ]
 """Pages that say how large the shop is."""
-
-
-class Tags(HTMLParser):
-    """Every tag with its attributes, and the text."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text: list[str] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(data)
 
 
 @pytest.fixture(scope="module")
@@ -115,20 +99,6 @@ def test_a_name_that_looks_like_script_is_shown_as_text(pages: TestClient, name:
             tag for tag, _ in page.tags if tag in ("img", "iframe", "body onload", "math", "style")
         ]
         assert sum(tag == "script" for tag, _ in page.tags) <= 2
-
-
-def test_the_first_page_shows_pairs_categories_and_what_has_no_answer(pages: TestClient) -> None:
-    page = pages.get("/").text
-    assert page.count("<li>\n<span><a") == min(20, pages.get("/v1/pairs").json()["total"])
-    assert "Without an answer" in page
-    assert "Browse a category" in page
-    assert "Since the previous version" not in page
-
-
-def test_static_files_are_ours_alone() -> None:
-    folder = Path(__file__).parents[2] / "src" / "neatrec" / "service" / "static"
-    for file in folder.iterdir():
-        assert not re.search(r"https?://(?!www\.w3\.org)", file.read_text()), file
 
 
 CDN, SHOP = "https://cdn.example:8443/p/{id}.png?size=2", "http://shop.example/item/{id}"

@@ -118,6 +118,9 @@ def test_new_pairs_are_those_that_the_version_before_did_not_have(
     few = store.get("/v1/pairs?sort=new&k=100&category=first half").json()
     assert few["total"] == len(few["pairs"]) < len(new)
     assert "new</b>" in store.get("/pairs?sort=new").text
+    home = store.get("/").text
+    assert "Since the previous version" in home
+    assert "of sales were covered, now" in " ".join(home.split())
 
 
 def test_without_a_version_before_new_is_refused(client: TestClient) -> None:
