@@ -11,7 +11,7 @@ import pytest
 
 from helpers.toyshop import toy_baskets
 from neatrec.bundle import bundle_lock, save_bundle
-from neatrec.errors import BundleError, ParameterError
+from neatrec.errors import BundleError
 from neatrec.models import make_model
 
 HOLDER = """
@@ -72,11 +72,3 @@ def test_a_lock_can_be_taken_again_and_again(tmp_path: Path) -> None:
         with bundle_lock(bundle):
             assert json.loads(file.read_text())["pid"]
         assert not file.exists()
-
-
-def test_a_folder_that_is_no_bundle_is_refused_before_training(tmp_path: Path) -> None:
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "letter.txt").write_text("dear")
-    with pytest.raises(ParameterError, match="`out` must be a new folder or an older bundle"):
-        bundle_lock(tmp_path / "home").__enter__()
-    assert [file.name for file in tmp_path.iterdir()] == ["home"]
