@@ -26,13 +26,6 @@ def lines(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines()]
 
 
-def test_show_says_what_the_answers_cover(neatrec, shop: Path) -> None:
-    got = neatrec("show", shop / "one", "--json").json()
-    assert sum(shares["sales"] for shares in got["coverage"].values()) == pytest.approx(1.0)
-    assert got["notes"]["table"]["k"] == 100
-    assert "Best evidence among" in neatrec("show", shop / "one").stdout
-
-
 def test_show_lists_the_versions_of_a_store_first(neatrec, shop: Path) -> None:
     live = neatrec("publish", shop / "one", "store", "--json").json()["version"]
     of_store = neatrec("show", "store", "--json").json()
@@ -81,13 +74,16 @@ def test_a_night_at_the_prompt(neatrec, shop: Path) -> None:
         (["--rollback", "--diff", "store"], "given one of --diff and --rollback"),
         (["--to", "1", "store"], "given with --rollback"),
         (["one", "store", "--gate", "gate.toml"], "Did you mean 'top10_changed'?"),
+        (["one", "store", "--gate", "less.toml"], "`rows_fall` must be a number of at least 0"),
+        (["one", "store", "--gate", "odd.toml"], "is not TOML"),
         (["one", "store", "--gate", "none.toml"], "cannot read none.toml"),
         (["none", "store"], "there is no bundle at"),
         (["--rollback", "none"], "a store that `neatrec publish` made"),
     ],
 )
 def test_mistakes_are_refused(neatrec, shop: Path, tmp_path, words, said: str) -> None:
-    (tmp_path / "gate.toml").write_text("top10_change = 1")
+    for name, text in {"gate": "top10_change = 1", "less": "rows_fall = -1", "odd": "= 1"}.items():
+        (tmp_path / f"{name}.toml").write_text(text)
     done = neatrec("publish", *(shop / word if word == "one" else word for word in words))
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
 

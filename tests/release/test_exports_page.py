@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from helpers.postgres import PostgresServer
 from helpers.redis_server import RedisServer
-from neatrec.cli.main import app, exit_code_of
+from neatrec.cli.main import app
 from neatrec.models import Run, make_model
 from neatrec.serving import PairTable, recommend, save_indexed
 from neatrec.simulator import supermarket
@@ -81,18 +81,3 @@ def test_the_databases_answer_as_shown(
     (words,) = (block.split() for block in blocks("sh") if block.startswith("redis-cli"))
     found = json.loads(redis_server.client().execute_command(*words[1:]))
     assert [line["id"] for line in found["complements"]] == wanted
-
-
-def test_the_command_says_what_it_wrote_and_refuses_in_one_sentence(
-    here: Path, capsys: pytest.CaptureFixture
-) -> None:
-    said = json.loads(neatrec("neatrec export neatrec-demo/bundle --for woocommerce --json"))
-    assert said["for"] == "woocommerce"
-    assert said["out"] == "neatrec-woocommerce.csv"
-    assert said["answers"] > said["left_out"] == 0
-    for words, message in {
-        "--out postgresql://127.0.0.1:1/shop": "error: postgresql://127.0.0.1:1/shop refused or did not answer: ",
-        "--out redis://127.0.0.1:1": "error: redis://127.0.0.1:1 refused or did not answer: ",
-    }.items():
-        assert exit_code_of(["export", "neatrec-demo/bundle", *words.split()]) == 2
-        assert capsys.readouterr().err.startswith(message)

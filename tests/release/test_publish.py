@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,11 @@ import pytest
 from helpers.toyshop import toy_baskets
 from neatrec.bundle.versions import bundle_in
 from neatrec.data import Baskets
-from neatrec.errors import BundleError, GateError, ParameterError, ResourceError, SourceError
+from neatrec.errors import BundleError, GateError, ParameterError, ResourceError
 from neatrec.models import Run, make_model
 from neatrec.release import BundleDiff, BundleStore, PublishLimits, compare, publish, rollback
 from neatrec.release import store as publish_store
 from neatrec.serving import PairTable, save_indexed
-from neatrec.serving.evidence import LIKELY
 
 OPEN = PublishLimits(
     rows_fall=1, rows_rise=100, items_fall=1, items_rise=100, coverage_fall=1, top10_changed=1
@@ -49,13 +49,8 @@ def version_of(bundle: Path) -> str:
     return PairTable.open(bundle).version
 
 
-def test_the_first_publish_has_no_limits(nights: list[Path], tmp_path, monkeypatch) -> None:
-    synced: list[str] = []
-    with monkeypatch.context() as patch:
-        patch.setattr(publish_store, "sync_folder", lambda folder: synced.append(folder.name))
-        answer = publish(nights[0], tmp_path / "store", PublishLimits(top10_changed=0))
-    assert {".writing", "table", "versions", "store"} <= set(synced)
-    assert synced.index("table") < synced.index("versions")
+def test_the_first_publish_has_no_limits(nights: list[Path], tmp_path: Path) -> None:
+    answer = publish(nights[0], tmp_path / "store", PublishLimits(top10_changed=0))
     assert (answer["published"], answer["live"], answer["difference"]) == (True, 1, None)
     assert version_of(tmp_path / "store" / "current") == version_of(nights[0]) == answer["version"]
     assert os.readlink(tmp_path / "store" / "current") == f"versions/1-{answer['version'][:12]}"
@@ -111,16 +106,7 @@ def test_violated_limits_are_all_reported_and_the_live_version_stays(
     assert publish(half, store)["live"] == 2
 
 
-SAME = {
-    "versions": ("a", "b"),
-    "rows": (100, 100),
-    "items": (100, 100),
-    "coverage": (0.5, 0.5),
-    "top10_changed": 0.0,
-    "items_new": 0,
-    "items_gone": 0,
-    "changes": (),
-}
+SAME = BundleDiff(("a", "b"), (100, 100), (100, 100), (0.5, 0.5), 0.0, 0, 0, ())
 
 
 @pytest.mark.parametrize(
@@ -139,26 +125,8 @@ SAME = {
     ],
 )
 def test_each_violated_limit_is_reported(change: dict[str, object], reason: str | None) -> None:
-    found = PublishLimits().violations(BundleDiff(**{**SAME, **change}))
+    found = PublishLimits().violations(replace(SAME, **change))
     assert found == ([] if reason is None else [reason])
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("rows_fal = 0.1", r"gate.toml: .* got 'rows_fal'. Did you mean 'rows_fall'\?"),
-        ('rows_fall = "much"', "gate.toml: `rows_fall` must be a number of at least 0"),
-        ("rows_fall = -1", "gate.toml: `rows_fall` must be a number of at least 0"),
-        ("rows_fall = = 1", "is not TOML"),
-        (None, "cannot read"),
-    ],
-)
-def test_a_gate_file_with_a_mistake_is_refused(tmp_path: Path, text, message: str) -> None:
-    file = tmp_path / "gate.toml"
-    if text is not None:
-        file.write_text(text)
-    with pytest.raises(SourceError, match=message):
-        PublishLimits.read(file)
 
 
 def test_a_difference_names_what_changed_most(tmp_path: Path) -> None:
@@ -171,18 +139,7 @@ def test_a_difference_names_what_changed_most(tmp_path: Path) -> None:
     assert 0 < len(found.changes) <= 3
     weight = [change.sales * change.changed for change in found.changes]
     assert weight == sorted(weight, reverse=True)
-    first = found.changes[0]
-    after, before = (_shown(index, first.id) for index in (new, old))
-    assert set(first.came) == after - before
-    assert set(first.gone) == before - after
-    assert first.changed == pytest.approx(1 - len(after & before) / max(len(after), len(before)))
     json.dumps(found.to_json(), allow_nan=False)
-
-
-def _shown(index: PairTable, item: str) -> set[str]:
-    """The first ten answers of an item that have evidence."""
-    items = index.items_of(index.catalog.code_of[item], LIKELY)
-    return {index.catalog.name(code) for code in items[:10]}
 
 
 def test_a_bundle_that_was_rolled_back_is_not_published_again(
@@ -239,33 +196,15 @@ def damage(bundle: Path) -> None:
     file.write_bytes(content)
 
 
-def test_a_second_writer_of_a_store_is_refused(nights: list[Path], tmp_path: Path) -> None:
-    with (
-        BundleStore(tmp_path / "store").locked(),
-        pytest.raises(BundleError, match="is being written by another run"),
-    ):
-        publish(nights[0], tmp_path / "store")
-    assert publish(nights[0], tmp_path / "store")["published"]
-
-
-@pytest.mark.parametrize(
-    ("number", "kind", "message"),
-    [
-        (errno.ENOSPC, ResourceError, "cannot write the store .*No space left"),
-        (errno.EROFS, ParameterError, "Read-only"),
-    ],
-)
-def test_an_unwritable_store_is_reported(
-    nights, tmp_path, monkeypatch, number: int, kind: type, message: str
-) -> None:
+def test_a_full_disk_leaves_the_live_version(nights: list[Path], tmp_path, monkeypatch) -> None:
     store = tmp_path / "store"
     publish(nights[0], store)
 
     def refuse(*_: object) -> None:
-        raise OSError(number, os.strerror(number))
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(publish_store.shutil, "copyfile", refuse)
-    with pytest.raises(kind, match=message) as refused:
+    with pytest.raises(ResourceError, match=r"cannot write the store .*No space left") as refused:
         publish(nights[1], store, OPEN)
     assert "The live one is untouched" in str(refused.value)
     monkeypatch.undo()

@@ -9,10 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from helpers.small_report import INJECTIONS
-from helpers.toyshop import toy_baskets
-from neatrec import serving
 from neatrec.data import Baskets, Catalog
-from neatrec.errors import BundleError, ParameterError, ResourceError
+from neatrec.errors import ParameterError, ResourceError
 from neatrec.models import Run, make_model
 from neatrec.release import ExportOptions, export_answers, export_rows
 from neatrec.serving import PairTable, recommend, save_indexed
@@ -89,40 +87,9 @@ def test_no_cell_of_the_csv_is_a_formula(index: PairTable, tmp_path: Path, monke
         assert float(row["lift_low"]) <= float(row["lift"])
 
 
-def test_the_default_are_the_answers_of_recommend(tmp_path: Path) -> None:
-    baskets = toy_baskets()
-    save_indexed(
-        make_model("shrunk-lift").fit(baskets, Run(threads=1)),
-        tmp_path / "b",
-        baskets,
-        seed=0,
-        k=20,
-    )
-    index = PairTable.open(tmp_path / "b")
-    for least, k in (("likely", 10), ("certain", 2)):
-        choice = {} if k == 10 else {"min_evidence": least, "k": k}
-        written = export_answers(index, ExportOptions(out=tmp_path / "t.parquet", **choice)).answers
-        table = pq.read_table(tmp_path / "t.parquet")
-        found = list(
-            zip(
-                *(table[name].to_pylist() for name in ("query", "rank", "item", "strength")),
-                strict=True,
-            )
-        )
-        wanted = [
-            (query, row["rank"], row["id"], row["strength"])
-            for query in index.catalog.ids.to_pylist()
-            for row in recommend(index, query, k, min_evidence=least).rows()
-        ]
-        assert 0 < written < len(index.answers["item"])
-        assert found == wanted
-
-
 def test_an_unwritable_folder_is_reported_and_the_old_file_stays(
     index: PairTable, tmp_path, monkeypatch
 ) -> None:
-    with pytest.raises(ParameterError, match=r"cannot write .*: No such file or directory"):
-        export_answers(index, ExportOptions(out=tmp_path / "nowhere" / "t.csv"))
     old = tmp_path / "t.jsonl"
     old.write_text("old")
     with pytest.raises(ParameterError, match=r"cannot write \S*t\.csv: Not a directory"):
@@ -136,27 +103,3 @@ def test_an_unwritable_folder_is_reported_and_the_old_file_stays(
         export_answers(index, ExportOptions(out=old, min_evidence="guess"))
     assert old.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["t.jsonl"]
-
-
-@pytest.mark.parametrize("target", ["csv", "jsonl"])
-def test_of_two_exports_at_once_one_is_whole_and_the_other_is_refused(
-    index, tmp_path, target, monkeypatch
-) -> None:
-    """The second begins while the first has written some."""
-    export, out = ExportOptions(target, tmp_path / "out", min_evidence="guess"), tmp_path / "out"
-    export_answers(index, export)
-    wanted = out.read_bytes()
-    halfway: list[str] = []
-
-    def answers_to(*given: Any) -> Any:
-        if not halfway:
-            halfway.append("")
-            with pytest.raises(BundleError, match=r"out is being written by process \d+"):
-                export_answers(index, export)
-        return serving.answers_to(*given)
-
-    monkeypatch.setattr(export_rows, "answers_to", answers_to)
-    export_answers(index, export)
-    assert halfway
-    assert out.read_bytes() == wanted
-    assert [file.name for file in tmp_path.iterdir()] == ["out"]
