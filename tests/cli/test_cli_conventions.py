@@ -12,10 +12,8 @@ import pytest
 import typer
 
 from neatrec.cli.main import PANELS, app, exit_code_of
-from neatrec.cli.output import print_table
 from neatrec.compiled import cache_folder
 from neatrec.errors import GateError
-from neatrec.io.options import option_infos
 
 SMALL = "supermarket:baskets=400,items=80"
 
@@ -55,34 +53,6 @@ def test_the_help_of_every_option_is_a_noun_phrase() -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "completed"),
-    [
-        ("tr", "train"),
-        ("check --basket-p", "--basket-per-line"),
-    ],
-)
-def test_a_shell_completes_commands_and_options(typed: str, completed: str, process) -> None:
-    words = {
-        "COMP_WORDS": f"neatrec {typed}",
-        "COMP_CWORD": str(len(typed.split())),
-        "_NEATREC_COMPLETE": "complete_bash",
-    }
-    done = process(env={**os.environ, **words})
-    assert (done.returncode, done.stdout.split()) == (0, [completed])
-
-
-def test_options_of_the_data_are_listed_once(capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code_of(["check", "--help"]) == 0
-    shown = capsys.readouterr().out
-    named = [f"--{name.replace('_', '-')} " for name, info in option_infos().items() if info.panel]
-    assert all(name in shown for name in named)
-    assert exit_code_of(["labels", "--help"]) == 0
-    shown = capsys.readouterr().out
-    assert not any(name in shown for name in named)
-    assert "neatrec check --help" in " ".join(shown.replace("│", "").split())
-
-
-@pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["labels"], "Missing argument"),
@@ -99,6 +69,10 @@ def test_options_of_the_data_are_listed_once(capsys: pytest.CaptureFixture[str])
         (["labels", "supermarket:basket=3"], "Did you mean 'baskets'"),
         (["labels", SMALL, "--basket", "order"], "knows its own columns"),
         (["demo", "--out", "/proc/self"], "a folder that can be written"),
+        (["leaderboard", SMALL, "--models", "shrunk-lft"], "Did you mean 'shrunk-lift'?"),
+        (["leaderboard", SMALL, "--models", "popco@papr"], "'papr'"),
+        (["leaderboard", SMALL, "--models", "no_module:Model"], "cannot import the model"),
+        (["leaderboard", SMALL, "--split", "halves"], "Did you mean 'half'?"),
         (["recomend"], "No such command 'recomend'. Did you mean 'recommend'? `neatrec --help`"),
     ],
 )
@@ -242,14 +216,15 @@ def test_tables_fit_80_columns_without_breaking_words(
     assert words[80] == words[300]
 
 
-def test_a_table_wraps_long_names_between_words(
-    monkeypatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    "command",
+    ["train supermarket --out u:secret@h/x", "recommend u:secret@h/x tea", "publish u:secret@h s"],
+)
+def test_a_path_like_a_login_is_refused_and_not_repeated(
+    command: str, tmp_path, monkeypatch, capfd
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    name = "Stone Vale Extra Dish Soap with Lemon and Mint, 24 oz"
-    print_table(
-        "Pairs", ["query", "goes with", "false-discovery"], [[name, name, "planted-complement"]]
-    )
-    shown = capsys.readouterr().out
-    assert max(map(len, shown.splitlines())) <= 80
-    assert {*name.split(), "false-discovery", "planted-complement"} <= set(shown.split())
+    monkeypatch.chdir(tmp_path)
+    assert exit_code_of(command.split()) == 2
+    assert "must be a path on this machine, not a login" in (said := "".join(capfd.readouterr()))
+    assert "secret" not in said
+    assert not list(tmp_path.iterdir())

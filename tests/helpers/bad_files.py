@@ -1,7 +1,4 @@
-"""Files as people really have them: each is read rightly, or refused with a sentence that helps.
-
-`BAD_FILES` serves the tests of the sources and those of the command line.
-"""
+"""Files as people really have them: each is read rightly, or refused with a sentence that helps."""
 
 import gzip
 from collections.abc import Callable, Mapping
