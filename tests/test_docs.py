@@ -16,9 +16,6 @@ from docs import generated
 
 import neatrec
 from neatrec.cli.main import app
-from neatrec.labels import PROTOCOLS
-from neatrec.serving import GRADES
-from neatrec.serving.evidence import STRENGTHS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md")] + sorted(
@@ -139,26 +136,6 @@ def test_every_promise_has_its_test_and_they_stay_short() -> None:
         assert found, f"there is no {file}::{name}"
         lines += sum((node.end_lineno or 0) - node.lineno + 1 for node in found)
     assert lines <= 1500
-
-
-def test_every_word_of_our_own_is_in_the_glossary() -> None:
-    """Words that answers, commands and files use; and what a page of explanations sets in bold
-    where it defines it."""
-    glossary = (ROOT / "docs" / "reference" / "glossary.md").read_text().lower()
-    pages = "\n".join(page.read_text() for page in (ROOT / "docs" / "explanation").glob("*.md"))
-    bold = set(re.findall(r"(?:A|is the|called) \*\*([a-z -]+)\*\*", pages))
-    assert {"complement", "expected count", "strata"} <= bold
-    words = {
-        *bold,
-        *GRADES,
-        *STRENGTHS,
-        *PROTOCOLS,
-        "bundle",
-        "store",
-        "gate",
-        "rule",
-    }
-    assert not [word for word in sorted(words - {"strata"}) if word not in glossary]
 
 
 def test_the_tables_of_the_pages_are_those_of_the_records() -> None:

@@ -1,7 +1,6 @@
-import numpy as np
 import pytest
 
-from neatrec.data import as_generator, children, kernel_seed
+from neatrec.data import as_generator
 from neatrec.errors import (
     InputError,
     ParameterError,
@@ -31,13 +30,6 @@ def test_an_error_carries_its_place_and_next_step_into_json() -> None:
 def test_bad_values_are_shown_without_their_control_characters() -> None:
     assert "\x1b" not in str(must_be("name", "text", "\x1b[31m"))
     assert isinstance(must_be("level", "between 0 and 1", 5), ParameterError)
-
-
-def test_a_seed_and_its_generator_give_the_same_numbers() -> None:
-    assert as_generator(7).integers(1000) == as_generator(np.random.default_rng(7)).integers(1000)
-    assert as_generator(None).integers(1000) == as_generator(0).integers(1000)
-    first, second = (kernel_seed(child) for child in children(3, 2))
-    assert first != second
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "0", True])

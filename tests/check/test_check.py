@@ -30,10 +30,6 @@ def test_the_smallest_lift_shows_four_times_out_of_five(expected: float, thresho
     assert shows == pytest.approx(POWER, abs=1e-6)
 
 
-def test_a_pair_that_cannot_be_expected_never_shows() -> None:
-    assert np.isinf(smallest_lift(np.array([0.0]), 0.01)).all()
-
-
 def shop(seed: int = 0, baskets: int = 400) -> list[list[str]]:
     """Random baskets of 5 to 8 of thirty items, a bag in a third of them, a gift that comes with item 0 only."""
     rng = np.random.default_rng(seed)
@@ -69,12 +65,6 @@ def test_bags_and_gifts_are_suspects_with_the_id_that_leaves_them_out() -> None:
     assert "suspect: A Gift (gift) is hardly ever bought without item 0" in text
     assert "suspect: Paper Bag" not in text
     assert "left out with --exclude-item ID." in text
-
-
-def test_what_is_in_everybodys_basket_makes_no_partner() -> None:
-    lists = [["bag", *basket] for basket in shop()]
-    pairs = check_baskets(Baskets.from_lists(lists, ordered=False)).suspects.inseparable
-    assert all(pair.partner != "bag" for pair in pairs)
 
 
 def test_contents_are_counted() -> None:
@@ -123,13 +113,6 @@ def test_little_or_nothing_is_no_error(lists: list[list[str]]) -> None:
     assert NOTHING in text
     assert "Note: Seasons and stores could not be ruled out as the reason of a pair. Name a" in text
     json.dumps(found.to_json(), allow_nan=False)
-
-
-def test_one_category_for_everything_leaves_nothing_to_count() -> None:
-    items = [f"item {i}" for i in range(6)]
-    catalog = Catalog.from_ids(items, categories=["food"] * 6)
-    found = check_baskets(Baskets.from_lists([items] * 50, catalog=catalog))
-    assert (found.power, found.categories) == (None, {"category": 1})
 
 
 def test_what_is_missing_is_said() -> None:

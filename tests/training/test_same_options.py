@@ -7,7 +7,6 @@ import pytest
 
 from helpers.dated_shop import dated_shop
 from neatrec.cli.main import exit_code_of
-from neatrec.models import make_model
 from neatrec.training.train import ModelChoice, TrainOptions, train_bundle, trained_otherwise
 
 LIFT = ModelChoice(model="shrunk-lift")
@@ -51,27 +50,6 @@ def test_serve_neither_serves_nor_replaces_a_bundle_of_another_model(
     assert "`--out` must be a new folder, or a bundle of the same training" in said
     assert "(--model llr)" in said
     assert (out / "manifest.json").read_bytes() == before
-
-
-def test_serve_takes_the_bundle_that_it_trained(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
-) -> None:
-    """The model is shrunk lift here, for speed."""
-    orders = tmp_path / "orders.csv"
-    orders.write_text(
-        "order_id,product\n"
-        + "".join(f"{n},{item}\n" for n in range(240) for item in ("tea", "milk"))
-    )
-    monkeypatch.setattr(
-        "neatrec.training.train.ModelChoice.make", lambda _: make_model("shrunk-lift")
-    )
-    monkeypatch.setattr("neatrec.service.run.serve", lambda settings, **_: None)
-    for _ in range(2):
-        assert (
-            exit_code_of(["serve", str(orders), "--out", str(tmp_path / "bundle"), "--port", "0"])
-            == 0
-        )
-    assert "trained on the same baskets with the same options" in capsys.readouterr().err
 
 
 def test_a_store_column_with_few_baskets_per_value_is_named(tmp_path: Path, caplog) -> None:
