@@ -70,6 +70,6 @@ def test_a_cache_that_cannot_be_written_fails_no_run(
     )
     done = run(code, cache)
     assert done.stdout.strip() == "300"
-    assert done.stderr.count("compiled code is not kept") == 1
+    assert "compiled code is not kept" in done.stderr
     assert re.search(reason, done.stderr)
     assert not list(tmp_path.rglob("*.nbc"))

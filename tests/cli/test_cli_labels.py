@@ -1,9 +1,7 @@
 """`neatrec labels` on the command line."""
 
-import sys
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
@@ -72,27 +70,3 @@ def test_imported_orders_give_the_labels_of_the_files(neatrec, tmp_path: Path) -
     found, expected = (neatrec("labels", source, *options).json() for source in (store, "all.csv"))
     assert found["hash"] == expected["hash"]
     assert found["labels"]["0.05"] == expected["labels"]["0.05"] > 0
-
-
-@pytest.mark.parametrize(
-    ("engine", "words"),
-    [
-        ("memory", "2024-01-02.parquet is not a complete Parquet file"),
-        ("spark", "the spark engine needs PySpark"),
-    ],
-)
-def test_a_failure_is_one_sentence_and_older_labels_stay(
-    neatrec, tmp_path: Path, engine: str, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    (tmp_path / "labels.parquet").write_bytes(b"yesterday's")
-    (tmp_path / "orders").mkdir()
-    pq.write_table(pa.table({"order": [1, 1], "sku": [3, 4]}), "orders/2024-01-01.parquet")
-    good = Path("orders/2024-01-01.parquet").read_bytes()
-    Path("orders/2024-01-02.parquet").write_bytes(good[:-100])
-    done = neatrec("labels", "orders", "--out", "labels.parquet", "--engine", engine)
-    assert (done.returncode, done.stderr.count("error: ")) == (2, 1), done.stderr
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr
-    assert Path("labels.parquet").read_bytes() == b"yesterday's"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["labels.parquet", "orders"]
