@@ -12,7 +12,6 @@ from scipy import stats
 
 from helpers.dated_shop import dated_shop
 from neatrec import Baskets, Catalog, check_baskets, supermarket
-from neatrec.check import run as check_run
 from neatrec.check.power import POWER, smallest_lift
 from neatrec.errors import ParameterError
 
@@ -137,13 +136,6 @@ def test_a_giant_basket_is_reported_and_does_not_stop_the_check() -> None:
     assert any("1 basket has over 2,000 lines" in warning for warning in found.warnings)
     assert found.power is not None
     assert "not counted as evidence: 1 basket of over 2,000 lines (60,000 lines)" in found.to_text()
-
-
-def test_too_much_data_is_described_without_counting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check_run, "MAX_PAIRS", 100)
-    found = check_baskets(Baskets.from_lists(shop()))
-    assert (found.suspects.inseparable, found.power) == (None, None)
-    assert "too many pairs to count here" in found.to_text()
 
 
 def test_strata_are_those_asked_for_and_those_that_lack_are_named() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.html import Tags
+from helpers.page_tags import Tags
 from helpers.small_report import INJECTIONS
 
 

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import pytest
 from starlette.testclient import TestClient
 
-from helpers.html import Tags
+from helpers.page_tags import Tags
 from helpers.service_bundle import INJECTIONS, id_of
 from neatrec.errors import ParameterError
 from neatrec.service.app import make_app

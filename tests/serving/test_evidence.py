@@ -91,20 +91,6 @@ def test_customers_are_what_is_tested_where_they_return() -> None:
     assert by_basket["lift"][0] > by_customer["lift"][0]
 
 
-def test_pairs_below_the_least_count_are_not_kept_and_said_to_be_unknown(monkeypatch) -> None:
-    lists = [["a", "c"]] * 3 + [["a", "e"], ["g", "h"]]
-    every = EvidenceTable.of(shop(lists, None))
-    monkeypatch.setattr("neatrec.serving.counted.MAX_PAIRS", 2)
-    some = EvidenceTable.of(shop(lists, None))
-    assert (len(every), len(some)) == (3, 1)
-    assert every.of_pairs([0, 0], [2, 6])["count"].tolist() == [3, 0]
-    assert some.of_pairs([0, 0], [2, 6])["count"].tolist() == [3, -1]
-    assert np.isnan(some.of_pairs([0], [4])["lift"][0])
-    np.testing.assert_allclose(
-        some.of_pairs([0], [2])["expected"], every.of_pairs([0], [2])["expected"]
-    )
-
-
 @pytest.mark.parametrize(
     ("times", "low", "high", "q", "grade"),
     [
