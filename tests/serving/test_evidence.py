@@ -138,7 +138,7 @@ DECEMBER, NOVEMBER = 1 << 11, 1 << 10
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({}, "Bought together by 31 customers, 14x more than chance (at least 9.1x)."),
+        ({}, "Bought together by 31 customers, 14x as often as by chance (at least 9.1x)."),
         (
             {"overall_lift": 11.2, "lift": 1.02, "grade": "seasonal", "season": DECEMBER},
             "Bought together by 31 customers, 11x overall, 1.0x within December: seasonal.",

@@ -297,7 +297,7 @@ class Evidence:
             return f"{self._together()}, {often} chance: {self.lift:.2f}x ({interval})."
         if self.grade in GRADES:
             low = at_least(self.lift_low)
-            return f"{self._together()}, {ratio} more than chance (at least {low})."
+            return f"{self._together()}, {ratio} as often as by chance (at least {low})."
         column = self.grade.removeprefix("explained by ")
         within = " or ".join(months_of(self.season)) or f"one {column}"
         ratios = f"{times_chance(self.overall_lift)} overall, {ratio} within {within}"
