@@ -95,7 +95,9 @@ def log_as_before() -> Iterator[None]:
 def _reset_log() -> None:
     ours = logging.getLogger("neatrec")
     ours.handlers, ours.propagate = [], True
-    ours.setLevel(logging.NOTSET)
+    for name in list(logging.root.manager.loggerDict):
+        if name.partition(".")[0] == "neatrec":
+            logging.getLogger(name).setLevel(logging.NOTSET)
 
 
 @pytest.fixture(scope="session")

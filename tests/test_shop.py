@@ -108,7 +108,7 @@ def test_results_are_data_frames_and_html_tables(shop: Shop) -> None:
         "Baskets": MARKET,
         "Check": neatrec.check_baskets(MARKET),
         "Labels": labels,
-        "recommendations": rank(neatrec.make_model("shrunk-lift").fit(MARKET), item),
+        "Answers for": rank(neatrec.make_model("shrunk-lift").fit(MARKET), item),
         "Goes with": neatrec.recommend(shop.table, item),
         "Leaderboard": board,
     }

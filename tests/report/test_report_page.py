@@ -46,8 +46,6 @@ def test_the_first_screen_is_for_the_owner_of_the_shop(html: str) -> None:
     assert not re.search(r"HR@|goal|\btie", first)
     pairs = re.findall(r"<li><strong>.*?</strong> <span>(.*?)</span> <small>(.*?)</small>", first)
     assert len(pairs) == 10
-    sentence = (
-        r"Bought together by [\d,]+ customers, [\d.,]+x as often as by chance \(at least [\d.,]+x\)\."
-    )
+    sentence = r"Bought together by [\d,]+ customers, [\d.,]+x as often as by chance \(at least [\d.,]+x\)\."
     assert all(re.fullmatch(sentence, words) for words, _ in pairs)
     assert {grade.split(",")[0] for _, grade in pairs} <= {"certain", "likely"}
