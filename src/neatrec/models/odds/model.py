@@ -60,7 +60,7 @@ class OddsParameters(StrataParameters):
 
     rank: int = parameter(128, "Dimensions of the low-rank vectors.", low=1)
     max_pairs: int = parameter(
-        100_000_000, "Pairs kept; the rarest beyond are left out, for memory.", low=1
+        25_000_000, "Pairs kept; the rarest beyond are left out, for memory.", low=1
     )
     goal: str = parameter(
         "balanced",
