@@ -101,7 +101,9 @@ def count(
     from neatrec.statistics.independence import groups_of
 
     totals = margins(baskets, options) if totals is None else totals
-    lines = Lines.of(baskets, np.flatnonzero(baskets.sizes >= options.min_basket))
+    by_customer = options.customers or options.once_per_customer
+    selected = np.flatnonzero(baskets.sizes >= options.min_basket)
+    lines = Lines.of(baskets, selected, users=by_customer)
     group = groups_of(totals.category)
     counts, squares, within = np.zeros((3, len(group)), dtype=np.int64)
     count_lines(lines, counts, squares, within)
@@ -114,7 +116,8 @@ def count(
         _require_memory(lines.sizes, len(group), engine.thread_count)
         rows = make_rows(lines, group, options, counts)
         kept = count_in_memory(rows, options, engine.thread_count)
-    columns = kept.columns(len(group), customers=baskets.users is not None)
+    customers = options.customers and baskets.users is not None
+    columns = kept.columns(len(group), customers=customers)
     query, totals = columns.pop("query"), replace(totals, pairs=kept.all_pairs)
     return Counts.of_pairs(baskets.catalog, kept.options, totals, query, columns)
 

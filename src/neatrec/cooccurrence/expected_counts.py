@@ -152,7 +152,7 @@ class StratifiedExpected:
         query, item, count = pairs
         spread, occasions = len(next(iter(group.columns.values()))) - 1, self.occasions
         total = occasions.total[query] * occasions.total[item]
-        own = spread * count * occasions.square / np.maximum(total, 1.0)
+        own = spread * occasions.square * count / np.maximum(total, 1.0)
         raised = np.maximum(raised - own, 0.0)
         single = len(group.columns) == 1
         chance = np.ones(len(raised)) if single else before

@@ -39,14 +39,15 @@ class Lines(NamedTuple):
     start: Int64
     stop: Int64
     customer: Int32
-    """The customer of each basket; empty where users are not known."""
+    """The customer of each basket; empty where users are not known or not wanted."""
 
     @classmethod
-    def of(cls, baskets: Baskets, numbers: Int64) -> Lines:
-        """The lines of the baskets with these numbers."""
-        users = np.empty(0) if baskets.users is None else baskets.users[numbers]
+    def of(cls, baskets: Baskets, numbers: Int64, *, users: bool = True) -> Lines:
+        """The lines of the baskets with these numbers; `users`: with customers, where known."""
+        given = baskets.users if users else None
+        customer = np.empty(0) if given is None else given[numbers]
         offsets = baskets.offsets
-        return cls.frozen(baskets.items, offsets[numbers], offsets[numbers + 1], users)
+        return cls.frozen(baskets.items, offsets[numbers], offsets[numbers + 1], customer)
 
     @classmethod
     def frozen(cls, items: Any, start: Any, stop: Any, customer: Any) -> Lines:

@@ -49,7 +49,7 @@ def lift_prior(pairs: Counts, book: CountBook, kind: str = "quasi") -> LiftPrior
     prior = fit_lift_prior(sample)
     if prior is None:
         return None
-    options = replace(pairs.options, min_count=1, share=1.0, only=pairs.arrays())
+    options = replace(pairs.options, min_count=1, share=1.0, customers=False, only=pairs.arrays())
     halves, periods = _in_two_parts(pairs, sample, book.count("half A", options), kind), None
     if book.has_periods:
         # a customer may count once in each period

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from neatrec.compiled import find_pairs, splitmix64
 from neatrec.cooccurrence.layout import RowCounters, Rows, count_rows, order_of_pairs
-from neatrec.data.counts import Column, CountOptions, Int32, Int64, Mask
+from neatrec.data.counts import Column, CountOptions, Int32, Mask
 
 log = logging.getLogger(__name__)
 
@@ -25,10 +25,10 @@ class PairBlock(NamedTuple):
 
     query: Int32
     item: Int32
-    times: Int64
-    ordered: Int64
+    times: Int32
+    ordered: Int32
     """Directed: the count of (item, query); undirected: records with the query first."""
-    customers: Int64
+    customers: Int32
 
     @classmethod
     def empty(cls, pairs: int, *, ordered: bool, customers: bool) -> PairBlock:
@@ -36,9 +36,9 @@ class PairBlock(NamedTuple):
         return cls(
             np.empty(pairs, dtype=np.int32),
             np.empty(pairs, dtype=np.int32),
-            np.empty(pairs, dtype=np.int64),
-            np.empty(pairs if ordered else 0, dtype=np.int64),
-            np.empty(pairs if customers else 0, dtype=np.int64),
+            np.empty(pairs, dtype=np.int32),
+            np.empty(pairs if ordered else 0, dtype=np.int32),
+            np.empty(pairs if customers else 0, dtype=np.int32),
         )
 
     def where(self, selected: Column | slice) -> PairBlock:
@@ -59,7 +59,8 @@ class KeptPairs:
 
     def add(self, block: PairBlock) -> None:
         """Add the pairs of a block that the options keep."""
-        self.blocks.append(block.where(self._wanted(block)))
+        wanted = self._wanted(block)
+        self.blocks.append(block if wanted.all() else block.where(wanted))
         most = self.options.max_pairs
         if most is not None and sum(len(each.query) for each in self.blocks) > most:
             times = np.concatenate([each.times for each in self.blocks])
@@ -83,21 +84,22 @@ class KeptPairs:
         """The pairs by column, sorted by query, then item; the blocks are released."""
         if self.options.max_pairs is not None and self.options.min_count > 1:
             log.info("pairs with a count below %d are dropped", self.options.min_count)
-        pairs = PairBlock(*map(np.concatenate, zip(*self.blocks, strict=True)))
-        self.blocks.clear()
-        order = np.arange(len(pairs.query), dtype=np.int32 if len(pairs.query) < 2**31 else int)
-        cursor = np.zeros(items + 1, dtype=np.int64)
-        order_of_pairs(pairs.query, pairs.item, np.empty_like(order), order, cursor)
-        pairs = pairs.where(order)
-        columns: dict[str, Column] = {
-            "query": pairs.query,
-            "item": pairs.item,
-            "count": pairs.times,
-        }
+        wanted = {"query": "query", "item": "item", "count": "times"}
         if self.options.directed or self.options.forward:
-            columns["reverse" if self.options.directed else "forward"] = pairs.ordered
+            wanted["reverse" if self.options.directed else "forward"] = "ordered"
         if customers:
-            columns["customers"] = pairs.customers
+            wanted["customers"] = "customers"
+        columns = {
+            name: np.concatenate([getattr(block, field) for block in self.blocks])
+            for name, field in wanted.items()
+        }
+        self.blocks.clear()
+        query = columns["query"]
+        order = np.arange(len(query), dtype=np.int32 if len(query) < 2**31 else int)
+        cursor = np.zeros(items + 1, dtype=np.int64)
+        order_of_pairs(query, columns["item"], np.empty_like(order), order, cursor)
+        for name, column in columns.items():
+            columns[name] = column[order]
         return columns
 
 

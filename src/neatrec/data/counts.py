@@ -47,7 +47,7 @@ class ExpectedLimit:
     largest: Floats
     """The largest expected count of each count from 0; larger counts than these have none."""
 
-    def passes(self, query: Int32, item: Int32, count: Int64) -> Mask:
+    def passes(self, query: Int32, item: Int32, count: Column) -> Mask:
         """Which of the aligned pairs are kept."""
         last = len(self.largest) - 1
         limit = np.where(count > last, np.inf, self.largest[np.minimum(count, last)])
@@ -73,6 +73,8 @@ class CountOptions:
     """A pair counts at most once per customer."""
     forward: bool = False
     """Undirected: also count how often the query came first; needs baskets in cart order."""
+    customers: bool = True
+    """Also count the distinct customers of each pair, where users are known."""
     max_basket_pairs: int = MAX_BASKET_PAIRS
     """A basket with more pairs is refused with a sentence."""
     min_count: int = 1
@@ -90,7 +92,7 @@ class CountOptions:
         require_whole("max_pairs", self.max_pairs, or_none=True)
         for name in ("min_basket", "max_basket_pairs", "min_count"):
             require_whole(name, getattr(self, name))
-        for name in ("directed", "once_per_customer", "forward"):
+        for name in ("directed", "once_per_customer", "forward", "customers"):
             if not isinstance(getattr(self, name), bool):
                 raise must_be(name, "True or False", getattr(self, name))
         if self.forward and (self.directed or self.once_per_customer):

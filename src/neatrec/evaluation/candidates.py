@@ -66,7 +66,7 @@ def candidate_set(bought_with: Counts, queries: Codes, size: int = 200) -> Candi
     require_whole("candidates", size)
     order = id_order(bought_with.catalog)
     # one number sorts by count, largest first, then by id
-    key = -bought_with.count * len(order) + order[bought_with.item]
+    key = -bought_with.count * np.int64(len(order)) + order[bought_with.item]
     best = []
     for query in queries.tolist():
         row = bought_with.row(query)
