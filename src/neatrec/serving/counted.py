@@ -17,6 +17,7 @@ from neatrec.cooccurrence.expected_counts import StratifiedExpected
 from neatrec.cooccurrence.lift_prior import LEAST_COUNT, MOST_PAIRS, coverage_words, lift_prior
 from neatrec.cooccurrence.strata import strata_words, usable_strata
 from neatrec.data.baskets import Baskets, customers_return
+from neatrec.memory import one_blas_thread
 from neatrec.serving.evidence import (
     CERTAIN,
     EXPLAINED,
@@ -48,6 +49,8 @@ MONTH = 365.25 / 12 * 86_400e6
 """Microseconds."""
 UNKNOWN = {"f": np.nan, "i": -1, "u": 0}
 """Kind of a column -> the value of a pair outside the table."""
+BLOCK = 2_000_000
+"""Pairs whose columns are made at a time: the arrays in between are small."""
 SMALLEST_Q = 1e-37
 """Smaller q-values are given as this one: float32 holds no less with all its digits."""
 
@@ -95,13 +98,31 @@ class CountedPairs:
         return None if price is None else self.expected * (self.within.low - 1) * price
 
     def columns(self) -> dict[str, Numbers]:
-        """The columns of `STORED` that are known."""
+        """The columns of `STORED` that are known, and the grade, made block by block."""
+        out: dict[str, Numbers] = {}
+        with one_blas_thread():
+            for first in range(0, max(len(self.count), 1), BLOCK):
+                block = slice(first, first + BLOCK)
+                for name, values in self._where(block)._columns().items():
+                    out.setdefault(name, np.empty(len(self.count), values.dtype))[block] = values
+        return out
+
+    def _where(self, block: slice) -> CountedPairs:
+        values: dict[str, Any] = {
+            name: value[block]
+            for name, value in vars(self).items()
+            if isinstance(value, np.ndarray)
+        }
+        return replace(self, **values)
+
+    def _columns(self) -> dict[str, Numbers]:
         made = {name: spec.metadata["of"](self) for name, spec in STORED.items()}
-        return {
+        known = {
             name: values.astype(STORED[name].metadata["kind"])
             for name, values in made.items()
             if values is not None
         }
+        return {**known, "grade": grade_pairs(self.times, self.within, self.q)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,12 +202,12 @@ class EvidenceTable:
             prior=_lift_prior(book, pairs, times, totals, tested),
             price_per_month=_price_per_month(baskets, pairs),
         )
-        grade = grade_pairs(times, counted.within, q)
-        grade[explained > 0] = EXPLAINED - 1 + explained[explained > 0]
+        columns = counted.columns()
+        columns["grade"][explained > 0] = EXPLAINED - 1 + explained[explained > 0]
         return cls(
             one=pairs.query,
             other=pairs.item,
-            columns={**counted.columns(), "grade": grade},
+            columns=columns,
             query_factor=fit.query,
             item_factor=fit.item,
             category=category,
@@ -239,7 +260,7 @@ class EvidenceTable:
         nothing = np.full(len(query), 0 if self.min_count == 1 else -1)
         overall = self.query_factor[query] * self.item_factor[item]
         overall[query == item] = np.nan
-        found = CountedPairs(
+        return CountedPairs(
             count=nothing,
             customers=nothing,
             forward=nothing,
@@ -250,9 +271,7 @@ class EvidenceTable:
             same_category=_same(self.category, query, item),
             by_customer=self.by_customer,
             prior=self.prior,
-        )
-        grade = grade_pairs(found.times, found.within, found.q)
-        return {**found.columns(), "grade": grade}
+        ).columns()
 
     @cached_property
     def evident(self) -> Places:

@@ -96,14 +96,13 @@ def _cells(pairs: PairSample) -> _Cells | None:
 def _scored(cells: _Cells, grid: Floats, by_expected: Floats, by_lift: Floats) -> Floats:
     """Maximise the penalised likelihood by damped Fisher scoring; return the coefficients."""
     shape = by_expected.shape[1], by_lift.shape[1]
-    mean = cells.expected[:, None] * np.exp(grid)
     seen = np.maximum(cells.count, 0)[:, None]
-    below = special.gammaincc(np.maximum(cells.least, 1)[:, None], mean)
-    log_likelihood = np.where(
-        cells.count[:, None] >= 0,
-        special.xlogy(seen, mean) - mean - special.gammaln(seen + 1),
-        np.log(np.maximum(below, 1e-300)),
-    )
+    log_mean = np.log(cells.expected)[:, None] + grid
+    mean = np.exp(log_mean)
+    log_likelihood = seen * log_mean - mean - special.gammaln(seen + 1)
+    rest = cells.count < 0
+    below = special.gammaincc(np.maximum(cells.least[rest], 1)[:, None], mean[rest])
+    log_likelihood[rest] = np.log(np.maximum(below, 1e-300))
     rough = [np.diff(np.eye(size), 2, axis=0) for size in shape]
     penalty = EXPECTED_PENALTY * np.kron(rough[0].T @ rough[0], np.eye(shape[1]))
     ridge = 1e-6 * np.eye(len(penalty))

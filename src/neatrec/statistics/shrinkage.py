@@ -51,6 +51,7 @@ CHECKED_COVERAGE = 0.90
 """With a smaller coverage of the 95 % intervals, the exact interval of the count widens them."""
 
 Codes = npt.NDArray[np.int64]
+Integers = npt.NDArray[Any]  # whole numbers of any type
 
 
 @dataclass(frozen=True)
@@ -145,15 +146,17 @@ class LiftPrior:
         known = np.flatnonzero((c >= 0) & (e > 0))
         scaled = np.log(e[known]) / NODE
         below = np.floor(scaled).astype(np.int64)
-        nodes, index = unique_pairs(np.tile(c[known], 2), np.append(below, below + 1))
+        cells, cell = unique_pairs(c[known], below)
+        both = np.append(cells[:, 1], cells[:, 1] + 1)
+        nodes, index = unique_pairs(np.tile(cells[:, 0], 2), both)
         parts = [self._summaries(part) for part in _blocks(nodes)]
-        values = np.concatenate([*parts, np.zeros((0, 3))])
-        left, right = np.split(values[index], 2)
-        logs = (left + (scaled - below)[:, None] * (right - left)).T
-        for side, sign in ((1, -1), (2, 1)):
-            width = np.maximum(sign * (logs[side] - logs[0]), 0.0)
-            logs[side] = logs[0] + sign * np.hypot(width, QUANTILE * np.sqrt(self.drift))
-        found[:, known] = np.exp(logs)
+        left, right = np.split(np.concatenate([*parts, np.zeros((0, 3))])[index], 2)
+        step, rest = right - left, scaled - below
+        mean, low, high = (left[cell, side] + rest * step[cell, side] for side in range(3))
+        drift = QUANTILE * np.sqrt(self.drift)
+        found[0, known] = np.exp(mean)
+        found[1, known] = np.exp(mean - np.hypot(np.maximum(mean - low, 0.0), drift))
+        found[2, known] = np.exp(mean + np.hypot(np.maximum(high - mean, 0.0), drift))
         if not self.describes_the_data:
             low, high = garwood_interval(np.maximum(c[known], 0))
             found[1, known] = np.minimum(found[1, known], low / e[known])
@@ -361,12 +364,22 @@ def _quantile(at: Floats, weight: Floats, share: float) -> Floats:
     return np.asarray(y + np.clip(part, 0, 1) * (y_end - y))
 
 
-def unique_pairs(one: Floats, other: Codes) -> tuple[Floats, Codes]:
+def unique_pairs(one: Integers, other: Integers) -> tuple[Floats, Codes]:
     """The distinct rows (one, other) of integers, and the index of each row among them."""
-    lowest = other.min(initial=0)
-    width = other.max(initial=0) - lowest + 1
-    keys, index = np.unique(one.astype(np.int64) * width + other - lowest, return_inverse=True)
-    return np.column_stack([keys // width, keys % width + lowest]).astype(np.float64), index
+    (ones, first), (others, second) = _distinct(one), _distinct(other)
+    cells, index = _distinct(first * np.int64(len(others)) + second)
+    cell = cells.astype(np.int64)
+    rows = ones[cell // len(others)], others[cell % len(others)]
+    return np.column_stack(rows).astype(np.float64), index
+
+
+def _distinct(values: Integers) -> tuple[Integers, Codes]:
+    """The distinct integers of a small range, and the index of each value: sorts nothing."""
+    lowest = values.min(initial=0)
+    codes = (values - lowest).astype(np.int64)
+    occurs = np.zeros(int(codes.max(initial=-1)) + 1, dtype=np.bool_)
+    occurs[codes] = True
+    return np.flatnonzero(occurs) + lowest, (np.cumsum(occurs, dtype=np.int32) - 1)[codes]
 
 
 def _blocks(rows: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
