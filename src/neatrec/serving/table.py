@@ -15,6 +15,7 @@ from neatrec.bundle import Manifest, read_bundle
 from neatrec.bundle.manifest import damaged
 from neatrec.bundle.store import ARRAYS, arrays_of, model_of, named_file, read_catalog
 from neatrec.models.base import Model
+from neatrec.serving.counted import EvidenceTable
 from neatrec.serving.evidence import GRADES, GUESS, LIKELY, RULE, Evidence
 from neatrec.serving.files import (
     ANSWERS,
@@ -132,20 +133,26 @@ class PairTable:
         ]
 
     def coverage(self) -> dict[str, dict[str, float]]:
-        """Grade -> share of the bought items, and of their sales, whose best answer has it.
+        """See `coverage_of`."""
+        return coverage_of(self.pairs, self.answers, self.item_count)
 
-        `none`: items without an answer. Categories and rules belong to a service: 0 here.
-        """
-        bought, start = self.item_count > 0, self.start
-        grade = np.full(len(self), RULE + 1, dtype=np.int64)
-        has = np.diff(start) > 0
-        if has.any():
-            grades = self.pairs.columns["grade"][self.answers["pair"]]
-            grade[has] = np.minimum.reduceat(grades, start[:-1][has])
-        items = np.bincount(grade[bought], minlength=RULE + 2) / max(int(bought.sum()), 1)
-        lines = np.bincount(grade[bought], self.item_count[bought], minlength=RULE + 2)
-        sales = lines / max(int(lines.sum()), 1)
-        return {
-            name: {"items": float(items[place]), "sales": float(sales[place])}
-            for place, name in enumerate((*GRADES, "none"))
-        }
+
+def coverage_of(
+    pairs: EvidenceTable, answers: Columns, item_count: Places
+) -> dict[str, dict[str, float]]:
+    """Grade -> share of the bought items, and of their sales, whose best answer has it.
+
+    `none`: items without an answer. Categories and rules belong to a service: 0 here.
+    """
+    bought, grade = item_count > 0, np.full(len(item_count), RULE + 1, dtype=np.int64)
+    items, first = np.unique(answers["query"], return_index=True)
+    if len(items):
+        grades = pairs.columns["grade"][answers["pair"]]
+        grade[items] = np.minimum.reduceat(grades, first)
+    items = np.bincount(grade[bought], minlength=RULE + 2) / max(int(bought.sum()), 1)
+    lines = np.bincount(grade[bought], item_count[bought], minlength=RULE + 2)
+    sales = lines / max(int(lines.sum()), 1)
+    return {
+        name: {"items": float(items[place]), "sales": float(sales[place])}
+        for place, name in enumerate((*GRADES, "none"))
+    }

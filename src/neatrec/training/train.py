@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from neatrec.bundle import bundle_lock, read_manifest, save_bundle
+from neatrec.bundle import Manifest, bundle_lock, read_manifest, save_bundle
 from neatrec.cooccurrence.counting import MEMORY, CountBook, Engine
 from neatrec.cooccurrence.strata import parse_strata, store_left_out, usable_strata
 from neatrec.data.baskets import Baskets
@@ -19,9 +19,9 @@ from neatrec.models import make_model
 from neatrec.models.base import Model
 from neatrec.models.counts import ranked_within
 from neatrec.models.run import Progress, Run
-from neatrec.serving import PairTable
 from neatrec.serving.build import BuiltTable, K
 from neatrec.serving.files import SAME_CATEGORY
+from neatrec.serving.table import coverage_of
 from neatrec.text import printable
 
 __all__ = ["DEFAULT_MODEL", "ModelChoice", "TrainOptions", "train_bundle"]
@@ -111,7 +111,7 @@ def train_bundle(
             model, book, k=options.k, strata=strata, same_category=options.same_category
         )
         keep_users = options.keep_users and model.user_ids is not None
-        save_bundle(
+        manifest = save_bundle(
             model,
             out,
             seed=options.seed,
@@ -123,7 +123,7 @@ def train_bundle(
         log.warning("keeping no users: the baskets name none")
     log.debug("wrote bundle %s, counted %s", printable(out), ", ".join(book.passes))
     costs = {"train_seconds": fit.seconds, "peak_mb": round(fit.peak_mb, 1)}
-    return {"bundle": str(out), **costs, **_report(model, PairTable.open(out, verify=False))}
+    return {"bundle": str(out), **costs, **_report(model, manifest, table)}
 
 
 def _strata(baskets: Baskets, options: TrainOptions) -> tuple[str, ...]:
@@ -145,8 +145,8 @@ def _check(model: Model, options: TrainOptions) -> None:
         )
 
 
-def _report(model: Model, table: PairTable) -> dict[str, Any]:
-    learned, manifest = model.learned, table.manifest
+def _report(model: Model, manifest: Manifest, table: BuiltTable) -> dict[str, Any]:
+    learned = model.learned
     return {
         "model": model.name,
         "kind": model.kind,
@@ -155,7 +155,7 @@ def _report(model: Model, table: PairTable) -> dict[str, Any]:
         "content_hash": manifest.content_hash,
         "pairs": len(table.pairs.evident),
         "same_category": table.pairs.same_category_share,
-        "coverage": table.coverage(),
+        "coverage": coverage_of(table.pairs, table.answers, model.item_count),
         **({"goal": model.parameters.goal} if hasattr(model.parameters, "goal") else {}),
         **({"learned": learned} if "strong" in learned else {}),
     }
