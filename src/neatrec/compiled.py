@@ -210,3 +210,22 @@ def find_pairs(start, item, rows, items):
         if low < end and item[low] == items[n]:
             out[n] = low
     return out
+
+
+@compiled
+def mark_largest(start, values, size, selected):
+    """selected[k] = whether values[k] is among the `size` largest of its row; ones at first."""
+    for r in range(len(start) - 1):
+        row = values[start[r] : start[r + 1]]
+        if len(row) <= size:
+            continue
+        least = np.partition(row, len(row) - size)[len(row) - size]
+        equal = size  # places that are left for values equal to the least
+        for k in range(len(row)):
+            equal -= row[k] > least
+        for k in range(len(row)):
+            if row[k] == least:
+                selected[start[r] + k] = equal > 0
+                equal -= 1
+            else:
+                selected[start[r] + k] = row[k] > least

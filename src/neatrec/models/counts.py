@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from neatrec.compiled import find_pairs
+from neatrec.compiled import find_pairs, mark_largest
 from neatrec.cooccurrence import CountOptions
 from neatrec.cooccurrence.counting import CountBook
 from neatrec.cooccurrence.expected_counts import unexplained
@@ -22,8 +22,13 @@ from neatrec.models.base import ArraySpec, Codes, Model, Scores, matrix_specs
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
 
-Counts = npt.NDArray[Any]  # int32, or int64 where counts need it
+Counts = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+Positions = npt.NDArray[Any]
+
+BY_COUNT, BY_LIFT = 200, 100
+"""Candidates of a query; see `candidates`."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,7 @@ class CountParameters(ModelParameters):
             min_basket=self.min_basket,
             category_level=self.category_level,
             once_per_customer=self.once_per_customer,
+            customers=False,
         )
 
 
@@ -94,13 +100,11 @@ class PairCounts:
     def of(cls, book: CountBook, counting: CountOptions, strata: Sequence[str] = ()) -> PairCounts:
         """The counts of undirected pairs, both ways; what `strata` explain of them is taken off."""
         pairs = book.count("all", counting)
-        # half the memory where counts allow, and there may be hundreds of millions
-        dtype = np.int32 if pairs.count.max(initial=0) < 2**31 else np.int64
-        upper = pairs.matrix().astype(dtype)
         within = unexplained(book.baskets, strata, counting)
         if within is not None:
-            upper.data = within.lowered(upper.data, pairs.query, pairs.item)
-            upper.eliminate_zeros()
+            left = within.lowered(pairs.count, pairs.query, pairs.item)
+            pairs = pairs.with_columns(count=left).where(left > 0)
+        upper = pairs.matrix()
         return cls(upper + upper.T.tocsr(), pairs.margins.first, pairs.options.min_count)
 
     @cached_property
@@ -122,10 +126,34 @@ class PairCounts:
         pairs = slice(self.matrix.indptr[query], self.matrix.indptr[query + 1])
         return self.matrix.indices[pairs], self.matrix.data[pairs]
 
+    def candidates(self, queries: Codes) -> tuple[Codes, Codes]:
+        """Query and item of the candidates of some queries."""
+        rows = self.matrix[queries]
+        query, item = np.repeat(queries, np.diff(rows.indptr)), rows.indices
+        expected = self.expected(self.total[query], self.total[item])
+        selected = candidates(rows.indptr, rows.data, expected)
+        return query[selected].astype(np.int32), item[selected].astype(np.int32)
+
     def expected(self, query_total: npt.ArrayLike, item_total: npt.ArrayLike) -> Floats:
         """F_q F_v / N in float64: the product of two totals may overflow 64 bits."""
         product = np.asarray(query_total, np.float64) * np.asarray(item_total, np.float64)
         return product / max(self.records, 1)
+
+
+def candidates(start: Positions, times: Counts, expected: Floats) -> Mask:
+    """The candidates among the pairs of some queries: those of query q are start[q]:start[q + 1].
+
+    Each has its 200 most frequent pairs, and its 100 best by times / (expected + 1).
+    """
+    return largest(start, times, BY_COUNT) | largest(start, times / (expected + 1.0), BY_LIFT)
+
+
+def largest(start: Positions, values: npt.NDArray[Any], size: int) -> Mask:
+    """The `size` largest values of each row start[r]:start[r + 1]; of equal ones the first."""
+    selected = np.ones(len(values), dtype=np.bool_)
+    numbers = values if values.dtype.kind == "f" else values.astype(np.float64)
+    mark_largest(start.astype(np.int64), numbers, size, selected)
+    return selected
 
 
 def values_of(matrix: sparse.csr_matrix, queries: Codes, items: Codes) -> npt.NDArray[Any]:

@@ -6,16 +6,19 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from neatrec.bundle import Manifest, save_bundle
 from neatrec.cooccurrence.counting import CountBook
 from neatrec.data.baskets import Baskets
 from neatrec.models.base import Model
-from neatrec.serving.counted import EvidenceTable
+from neatrec.models.counts import candidates
+from neatrec.serving.counted import Codes, EvidenceTable
 from neatrec.serving.evidence import GUESS, LIKELY
 from neatrec.serving.files import NOTE, SAME_CATEGORY, Columns, category_of, write_table
 from neatrec.text import plural
@@ -24,8 +27,8 @@ log = logging.getLogger(__name__)
 
 K = 100
 """Answers per item."""
-BLOCK_PAIRS = 4_000_000
-"""Pairs that a model scores at a time."""
+BLOCK_PAIRS = 1_000_000
+"""Pairs, both ways, whose candidates are selected at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,27 +84,25 @@ def best_answers(model: Model, pairs: EvidenceTable, k: int) -> Columns:
 
     First all pairs with evidence: with items of other categories, by the score of the model, then
     with items of the same category, which the model does not score, by the lower end of the lift.
-    Then the best of the other pairs that were bought together, up to `k` answers in all.
+    Then the best of the item's other candidates, up to `k` answers in all.
     """
     grade, same = pairs.columns["grade"], pairs.columns["same_category"] > 0
     kept = np.flatnonzero((grade <= LIKELY) | ((grade == GUESS) & ~same))
-    one, other = pairs.one[kept], pairs.other[kept]
-    query = np.concatenate([one, other])
-    by_query = np.argsort(query, kind="stable")  # pairs of one query are scored together: faster
-    query, item = query[by_query], np.concatenate([other, one])[by_query]
-    pair = np.tile(kept, 2)[by_query]
-    scored = np.flatnonzero(~same[pair])
+    size = len(pairs.query_factor)
+    # the number of each pair, from 1, in the rows of both items
+    cells = (kept + 1).astype(np.int32), pairs.other[kept], np.searchsorted(kept, pairs.start)
+    upper = sparse.csr_matrix(cells, shape=(size, size))
+    both = upper + upper.T.tocsr()
+    both.sort_indices()
+    query, item, pair = candidate_pairs(pairs, both)
+    same = pairs.columns["same_category"][pair] > 0
     score = np.full(len(pair), np.nan)
-    for first in range(0, len(scored), BLOCK_PAIRS):
-        part = scored[first : first + BLOCK_PAIRS]
-        score[part] = model.score(query[part], item[part])
-    evident = grade[pair] <= LIKELY
-    named = np.flatnonzero(evident | (score > model.min_score))
-    query, item, pair, score = query[named], item[named], pair[named], score[named]
-    evident, same = evident[named], same[pair]
+    score[~same] = model.score(query[~same], item[~same])
+    evident = pairs.columns["grade"][pair] <= LIKELY
     strength = np.where(same, pairs.columns["lift_low"][pair], score)
-    group = query * np.int64(4) + ~evident * 2 + same
-    order = np.lexsort((item, -strength, group))
+    # of equal strength those of the smaller code first, as they stand
+    order = np.lexsort((-strength, query * np.int64(4) + ~evident * 2 + same))
+    order = order[evident[order] | (score[order] > model.min_score)]
     rank = np.arange(len(order)) - np.searchsorted(query[order], query[order])
     order = order[evident[order] | (rank < k)]
     return {
@@ -110,6 +111,26 @@ def best_answers(model: Model, pairs: EvidenceTable, k: int) -> Columns:
         "pair": pair[order].astype(np.int64),
         "score": score[order].astype(np.float32),
     }
+
+
+def candidate_pairs(pairs: EvidenceTable, both: sparse.csr_matrix) -> tuple[Codes, Codes, Codes]:
+    """Query, item and pair of all pairs with evidence and of each item's candidates.
+
+    `both`: the number of each pair, from 1, in the rows of both items.
+    """
+    cuts = np.searchsorted(both.indptr, np.arange(BLOCK_PAIRS, both.nnz, BLOCK_PAIRS))
+    parts = []
+    for first, last in pairwise(np.unique([0, *cuts, both.shape[0]])):
+        rows = both[first:last]
+        query = np.repeat(np.arange(first, last, dtype=np.int32), np.diff(rows.indptr))
+        item, pair = rows.indices, rows.data - 1
+        times = pairs.columns["customers" if pairs.by_customer else "count"][pair]
+        expected = pairs.query_factor[query] * pairs.item_factor[item]
+        selected = pairs.columns["grade"][pair] <= LIKELY
+        selected |= candidates(rows.indptr, times, expected)
+        parts.append((query[selected], item[selected], pair[selected]))
+    query, item, pair = map(np.concatenate, zip(*parts, strict=True))
+    return query, item, pair
 
 
 def save_indexed(

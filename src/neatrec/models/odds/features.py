@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from neatrec.cooccurrence import CountBook, CountOptions
 from neatrec.data.catalog import UNKNOWN, Catalog
 from neatrec.data.counts import PairArrays
 from neatrec.memory import one_blas_thread, parallel_slices
-from neatrec.models.counts import PairCounts, frequent_pairs
+from neatrec.models.counts import PairCounts, frequent_pairs, largest
 from neatrec.models.vectors import MIN_PAIRS_PER_THREAD, pair_products
 
 Codes = npt.NDArray[np.int32]
@@ -67,12 +68,17 @@ class CatalogFeatures(NamedTuple):
                 return cls(category, names)
         return cls(category, sparse.csr_matrix((len(catalog),) * 2, dtype=np.float32))
 
+    @property
+    def categories(self) -> int:
+        """The number of categories and UNKNOWN."""
+        return int(self.category.max(initial=UNKNOWN)) + 2
+
     def by_category(self, matrix: sparse.csr_matrix) -> Floats:
         """The sums of a matrix (items, items) by category; the last row and column: UNKNOWN."""
-        items, size = len(self.category), int(self.category.max(initial=UNKNOWN)) + 2
+        items, size = len(self.category), self.categories
         cells = np.ones(items), self.category % size, np.arange(items + 1)
         member = sparse.csr_matrix(cells, shape=(items, size))
-        return np.asarray((member.T @ matrix @ member).toarray())
+        return np.asarray((member.T @ (matrix @ member)).toarray())
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,11 +111,11 @@ class PairFeatures:
         counts = PairCounts.of(book, counting, strata)
         vectors, signs = low_rank_vectors(log_lifts(counts), rank, rng)
         neighbours = vector_neighbours(unit_vectors(vectors), catalog.category, counts.total)
-        before = np.zeros_like(catalog.by_category(counts.matrix))
+        order = np.zeros((catalog.categories,) * 2, np.float32)
         if book.baskets.ordered:
             directed = replace(counting, directed=True, min_count=REPEATED)
             before = catalog.by_category(book.count("all", directed).matrix())
-        order = of_categories(before, before.T, ORDER_PSEUDO)
+            order = of_categories(before, before.T, ORDER_PSEUDO)
         return cls(counts, catalog, vectors, signs, neighbours, order, threads)
 
     @cached_property
@@ -130,15 +136,18 @@ class PairFeatures:
         expected = np.outer(total, total) / max(total.sum(), 1)
         return of_categories(together, expected, CATEGORY_PSEUDO)
 
-    def design(self, queries: Codes, items: Codes) -> tuple[Floats, Floats, Floats]:
+    def design(self, queries: Codes, items: Codes) -> tuple[Vectors, Floats, Floats]:
         """The features (pairs, WORDS), counts and expected counts; pairs of a query adjoin."""
         counts = self.counts
         times = counts.of_pairs(queries, items).astype(np.float64)
         expected = counts.expected(counts.total[queries], counts.total[items])
         seen, chance = np.log1p(times), np.log(expected + CHANCE_PSEUDO)
         curve = seen, chance, seen**2, seen * chance, chance**2
-        columns = [feature(self, queries, items).astype(np.float32) for feature in FEATURES]
-        return np.column_stack([*columns, *curve]), times, expected
+        columns = (feature(self, queries, items) for feature in FEATURES)
+        design = np.empty((len(queries), len(WORDS)), np.float32)
+        for index, values in enumerate(chain(columns, curve)):
+            design[:, index] = values
+        return design, times, expected
 
     def pooled(
         self, queries: Codes, items: Codes, left: sparse.csr_matrix, right: sparse.csr_matrix
@@ -237,26 +246,37 @@ def pooled_counts(queries, items, left, counts, right, out):  # type: ignore[no-
             if before >= 0:
                 for k in range(left.start[before], left.start[before + 1]):
                     i = left.item[k]
-                    row[counts.item[counts.start[i] : counts.start[i + 1]]] = 0
+                    for p in range(counts.start[i], counts.start[i + 1]):
+                        row[np.uint32(counts.item[p])] = 0
             before = queries[n]
             for k in range(left.start[before], left.start[before + 1]):
                 i, share = left.item[k], left.times[k]
                 for p in range(counts.start[i], counts.start[i + 1]):
-                    row[counts.item[p]] += share * np.float32(counts.times[p])
+                    row[np.uint32(counts.item[p])] += share * np.float32(counts.times[p])
         v, total = items[n], np.float32(0)
         for k in range(right.start[v], right.start[v + 1]):
-            total += right.times[k] * row[right.item[k]]
+            total += right.times[k] * row[np.uint32(right.item[k])]
         out[n] = total
 
 
-def name_pieces(name: str | None) -> set[str]:
-    """Runs of three letters of a name's words, whose ends are marked: they find plurals and typos.
+def members(lists: Iterable[Iterable[str]]) -> tuple[sparse.csr_matrix, list[str]]:
+    """1 where a list holds a string, shape (lists, strings), and the strings."""
+    code: dict[str, int] = {}
+    rows = [[code.setdefault(each, len(code)) for each in some] for some in lists]
+    column = np.fromiter(chain.from_iterable(rows), np.int32)
+    cells = np.ones(len(column), np.float32), column, np.cumsum([0, *map(len, rows)])
+    matrix = sparse.csr_matrix(cells, shape=(len(rows), len(code)))
+    matrix.sum_duplicates()
+    return matrix, list(code)
 
-    >>> sorted(name_pieces("Rice 2"))
-    ['<ri', 'ce>', 'ice', 'ric']
+
+def word_pieces(word: str) -> list[str]:
+    """Runs of three letters of a word, whose ends are marked: they find plurals and typos.
+
+    >>> word_pieces("rice")
+    ['<ri', 'ric', 'ice', 'ce>']
     """
-    words = [f"<{word}>" for word in re.findall(r"[^\W\d_]{2,}", (name or "").casefold())]
-    return {word[at : at + PIECE] for word in words for at in range(len(word) - PIECE + 1)}
+    return [f"<{word}>"[first : first + PIECE] for first in range(len(word) + 3 - PIECE)]
 
 
 def similar_names(names: Iterable[str | None], category: Codes) -> sparse.csr_matrix:
@@ -264,41 +284,44 @@ def similar_names(names: Iterable[str | None], category: Codes) -> sparse.csr_ma
 
     Items are compared within their category, those without one with each other; an item has 1.
     """
-    code: dict[str, int] = {}
-    pieces = [
-        sorted(code.setdefault(piece, len(code)) for piece in sorted(name_pieces(name)))
-        for name in names
-    ]
-    items, row = len(pieces), np.repeat(np.arange(len(pieces)), list(map(len, pieces)))
-    piece = np.array([each for some in pieces for each in some], dtype=np.int64)
-    weight = np.log(items / np.maximum(np.bincount(piece), 1))[piece]
-    # a piece of each category is a column of its own: products of rows stay within categories
-    keys = piece * (int(category.max(initial=0)) + 2) + category[row] + 1
-    _, column, shared = np.unique(keys, return_inverse=True, return_counts=True)
-    table = sparse.csr_matrix((weight, (row, column)), shape=(items, len(shared)))
+    words = (re.findall(r"[^\W\d_]{2,}", (name or "").casefold()) for name in names)
+    of_item, distinct = members(words)
+    table = of_item @ members(map(word_pieces, distinct))[0]
+    items = table.shape[0]
+    in_items = np.bincount(table.indices, minlength=table.shape[1])
+    table.data = np.log(items / in_items)[table.indices].astype(np.float32)
     length = np.sqrt(np.asarray(table.multiply(table).sum(axis=1)).ravel())
-    rare = sparse.diags((shared <= MAX_SHARED).astype(np.float64))
-    unit = sparse.csr_matrix(
-        sparse.diags(1 / np.where(length > 0, length, 1)) @ table @ rare, dtype=np.float32
-    )
-    unit.eliminate_zeros()
-    columns, blocks = unit.T.tocsr(), []
-    for first in range(0, items, BLOCK_ROWS):
-        product = (unit[first : first + BLOCK_ROWS] @ columns).tocoo()
-        other = (product.data >= MIN_NAME_COSINE) & (product.row + first != product.col)
-        cells = (product.data[other] ** 2, (product.row[other], product.col[other]))
-        blocks.append(strongest(sparse.csr_matrix(cells, shape=product.shape), NEIGHBOURS - 1))
-    out = sparse.csr_matrix(sparse.vstack(blocks) + sparse.identity(items), dtype=np.float32)
+    table = sparse.csr_matrix(sparse.diags(1 / np.where(length > 0, length, 1)) @ table)
+    cells = [(np.arange(items), np.arange(items), np.ones(items))]
+    for group in groups_of(category):
+        columns = table[group].tocsc()
+        columns = columns[:, np.diff(columns.indptr) <= MAX_SHARED]
+        rows = columns.tocsr()
+        for first in range(0, len(group), BLOCK_ROWS):
+            near = sparse.csr_matrix(rows[first : first + BLOCK_ROWS] @ columns.T)
+            near.setdiag(0.0, first)
+            near.data[near.data < MIN_NAME_COSINE] = 0.0
+            near.eliminate_zeros()
+            near = strongest(near, NEIGHBOURS - 1).tocoo()
+            cells.append((group[near.row + first], group[near.col], near.data**2))
+    row, column, value = (np.concatenate(each) for each in zip(*cells, strict=True))
+    out = sparse.csr_matrix((value.astype(np.float32), (row, column)), shape=(items, items))
     out.sort_indices()
     return out
 
 
+def groups_of(category: Codes) -> list[npt.NDArray[np.intp]]:
+    """The items of each category, ascending; UNKNOWN is one, too."""
+    order = np.argsort(category, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(category[order])) + 1)
+
+
 def strongest(matrix: sparse.csr_matrix, size: int) -> sparse.csr_matrix:
     """The `size` largest values of each row; of equal ones those of the first columns."""
-    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-    order = np.lexsort((matrix.indices, -matrix.data, row))
-    first = order[np.arange(len(order)) - matrix.indptr[row[order]] < size]
-    cells = (matrix.data[first], (row[first], matrix.indices[first]))
+    matrix.sort_indices()
+    selected = largest(matrix.indptr, matrix.data, size)
+    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))[selected]
+    cells = matrix.data[selected], (row, matrix.indices[selected])
     return sparse.csr_matrix(cells, shape=matrix.shape)
 
 
@@ -349,24 +372,27 @@ def vector_neighbours(
     unit: Vectors, category: Codes, popularity: npt.NDArray[np.int64]
 ) -> sparse.csr_matrix:
     """Squared cosine of the nearest other vectors within the category, shape (items, items)."""
-    row, column, value = [category[:0]], [category[:0]], [unit[:0, 0]]
-    order = np.lexsort((-popularity, category)).astype(np.int32)
-    order = order[(category[order] != UNKNOWN) & (popularity[order] > 0)]
-    groups = np.split(order, np.flatnonzero(np.diff(category[order])) + 1) if len(order) else []
+    row, column, value = [], [], []
     with one_blas_thread():
-        for group in groups:
-            members = group[:MAX_COMPARED]
-            cosine = unit[members] @ unit[members].T
+        for members in groups_of(category):
+            bought = members[popularity[members] > 0]
+            if category[members[0]] == UNKNOWN or not len(bought):
+                continue
+            group = bought[np.argsort(-popularity[bought], kind="stable")[:MAX_COMPARED]]
+            cosine = unit[group] @ unit[group].T
             np.fill_diagonal(cosine, -1)
-            nearest = min(NEIGHBOURS - 1, len(members))
-            best = np.argpartition(-cosine, nearest - 1, axis=1)[:, :nearest]
-            cosine = np.take_along_axis(cosine, best, axis=1)
-            near = cosine >= MIN_VECTOR_COSINE
-            row.append(np.broadcast_to(members[:, None], best.shape)[near])
-            column.append(members[best[near]])
+            rows = np.arange(len(group) + 1) * len(group)
+            near = largest(rows, cosine.ravel(), NEIGHBOURS - 1).reshape(cosine.shape)
+            near &= cosine >= MIN_VECTOR_COSINE
+            one, other = np.nonzero(near)
+            row.append(group[one])
+            column.append(group[other])
             value.append(cosine[near] ** 2)
+    size = len(category)
+    if not row:
+        return sparse.csr_matrix((size, size), dtype=np.float32)
     cells = (np.concatenate(value), (np.concatenate(row), np.concatenate(column)))
-    return sparse.csr_matrix(cells, shape=(len(category),) * 2)
+    return sparse.csr_matrix(cells, shape=(size, size))
 
 
 def stand_ins(

@@ -25,7 +25,13 @@ from neatrec.data.splits import as_generator, moment_of_share, uniform_of_ids
 from neatrec.memory import one_blas_thread
 from neatrec.models.base import ArraySpec, Codes, Model, Scores, matrix_specs
 from neatrec.models.carts import CartRegression, same_category_pairs
-from neatrec.models.counts import PairCounts, StrataParameters, matrix_arrays, restored_matrix
+from neatrec.models.counts import (
+    PairCounts,
+    StrataParameters,
+    largest,
+    matrix_arrays,
+    restored_matrix,
+)
 from neatrec.models.odds.features import (
     CHANCE_PSEUDO,
     REPEATED,
@@ -47,8 +53,8 @@ ANCHOR, LEVEL = 1.0, 0.01  # penalties of the statistic's factor away from 1, an
 STRONG_COUNT, STRONG_LIFT, SIGNIFICANT = 5, 4.0, 1.96
 DEPENDENT_P = 1e-5
 MAX_QUERIES = 3_000  # at most as many queries of a part are learned from
-BY_COUNT, BY_LIFT = 200, 100  # a query's candidates: most frequent partners, best by shrunk lift
 FIRST = 10
+CACHED_ROWS = 8_192  # of the table of a regression, small enough for the cache
 CONVERGED = 1e-4  # length of the gradient at which a regression ends
 
 log = logging.getLogger(__name__)
@@ -95,11 +101,13 @@ class Odds(Model):
         counting = replace(self.parameters.counting(), max_pairs=self.parameters.max_pairs)
         catalog, rank = CatalogFeatures.of(self.catalog), self.parameters.rank
         given = counting, strata, catalog, rank, rng, run.threads
-        pairs = []
-        for part, (described, shown) in enumerate(parts_of(baskets)):
-            features = PairFeatures.of(run.book_of(baskets.select(described)), *given)
+
+        def learned_from(part: int, described: Mask, shown: Mask) -> Pairs:
             outcome = Outcome.of(run.book_of(baskets.select(shown)), counting, strata)
-            pairs.append(Pairs.of(part, features, outcome, rng))
+            features = PairFeatures.of(run.book_of(baskets.select(described)), *given)
+            return Pairs.of(part, features, outcome, rng)
+
+        pairs = [learned_from(part, *masks) for part, masks in enumerate(parts_of(baskets))]
         columns = zip(*pairs, strict=True)
         self.regressions, self.learned = learn(Pairs(*(np.concatenate(c) for c in columns)))
         book = run.book_of(baskets)
@@ -116,15 +124,10 @@ class Odds(Model):
         self.mixture = stand_ins(self.item_count, *features.catalog)
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
-        scores = np.zeros(len(queries))
-        for first in range(0, len(queries), BLOCK):
-            part = slice(first, first + BLOCK)
-            shares = self.mixture[queries[part]]
-            pair = np.repeat(np.arange(shares.shape[0]), np.diff(shares.indptr))
-            query, item = shares.indices.astype(np.int32), items[part][pair]
-            own = np.where(query == item, 0.0, self._own_scores(query, item))
-            scores[part] = np.bincount(pair, own * shares.data, minlength=shares.shape[0])
-        return scores
+        shares = self.mixture[queries]
+        pair = np.repeat(np.arange(len(queries)), np.diff(shares.indptr))
+        own = self._own_scores(shares.indices, items[pair])
+        return np.bincount(pair, own * shares.data, minlength=len(queries))
 
     def _score_all(self, queries: Codes) -> Scores:
         size = len(self.catalog)
@@ -133,14 +136,18 @@ class Odds(Model):
         return scores.reshape(len(queries), size)
 
     def _own_scores(self, queries: Codes, items: Codes) -> Scores:
-        """Without stand-ins."""
-        order = np.argsort(queries, kind="stable")
-        design, count, expected = self.features.design(queries[order], items[order])
-        out = np.zeros(len(queries))
-        for (name, start), goal in zip(STARTS.items(), GOALS[self.parameters.goal], strict=True):
-            level, factor, *rest = self.regressions[name]
-            odds = level + factor * start(count, expected) + design @ rest
-            out[order] += goal * special.expit(odds)
+        """Without stand-ins; 0 for an item with itself."""
+        out, order = np.zeros(len(queries)), np.argsort(queries, kind="stable")
+        for first in range(0, len(order), BLOCK):
+            block = order[first : first + BLOCK]
+            design, count, expected = self.features.design(queries[block], items[block])
+            for name, goal in zip(STARTS, GOALS[self.parameters.goal], strict=True):
+                level, factor, *rest = self.regressions[name]
+                # einsum: threads of BLAS would cost more than this product
+                odds = level + factor * STARTS[name](count, expected)
+                odds += np.einsum("pf,f->p", design, rest)
+                out[block] += goal * special.expit(odds)
+        out[queries == items] = 0.0
         return out
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -254,7 +261,7 @@ class Pairs(NamedTuple):
 
     query: Codes
     group: Int64  # part and query, ascending: pairs of one group are ranked together
-    design: Floats  # (pairs, WORDS)
+    design: npt.NDArray[np.float32]  # (pairs, WORDS)
     starts: Floats  # (pairs, STARTS)
     outcomes: Mask  # (pairs, STARTS)
 
@@ -268,7 +275,7 @@ class Pairs(NamedTuple):
         queries = queries[features.counts.total[queries] > 0]
         if len(queries) > MAX_QUERIES:
             queries = np.sort(rng.choice(queries, MAX_QUERIES, replace=False))
-        query, item = candidates(features.counts, queries)
+        query, item = features.counts.candidates(queries.astype(np.int32))
         design, times, expected = features.design(query, item)
         key = query.astype(np.int64) * items + item
         return cls(
@@ -278,20 +285,6 @@ class Pairs(NamedTuple):
             np.column_stack([start(times, expected) for start in STARTS.values()]),
             np.column_stack([np.isin(key, shown) for shown in outcome]),
         )
-
-
-def candidates(counts: PairCounts, queries: npt.NDArray[Any]) -> tuple[Codes, Codes]:
-    """Query and item of the candidates of each query, ascending."""
-    rows = [np.zeros(0, dtype=np.int32)]
-    for query in queries.tolist():
-        items, times = counts.row(query)
-        if len(items) > BY_COUNT:
-            lift = times / (counts.expected(counts.total[query], counts.total[items]) + 1.0)
-            by_count = np.argpartition(-times, BY_COUNT - 1)[:BY_COUNT]
-            items = items[np.union1d(by_count, np.argpartition(-lift, BY_LIFT - 1)[:BY_LIFT])]
-        rows.append(items.astype(np.int32))
-    sizes = [len(row) for row in rows[1:]]
-    return np.repeat(queries, sizes).astype(np.int32), np.concatenate(rows)
 
 
 def start_strong(times: Floats, expected: Floats) -> Floats:
@@ -324,9 +317,12 @@ def regress(table: Floats, outcome: Mask, ridge: float, first: Floats) -> Floats
         return value, (special.expit(odds) - outcome) @ table + penalty * away
 
     def curvature(weights: Floats) -> Floats:
-        chance = special.expit(table @ weights)
-        slope = np.sqrt(chance * (1 - chance))[:, None] * table
-        return np.asarray(slope.T @ slope + np.diag(penalty))
+        total = np.diag(penalty)
+        for rows in np.array_split(table, len(table) // CACHED_ROWS + 1):
+            chance = special.expit(rows @ weights)
+            slope = np.sqrt(chance * (1 - chance))[:, None] * rows
+            total += slope.T @ slope
+        return total
 
     how: dict[str, Any] = {"method": "trust-exact", "options": {"gtol": CONVERGED}}
     return np.asarray(optimize.minimize(loss, first, jac=True, hess=curvature, **how).x)
@@ -338,20 +334,26 @@ def learn(pairs: Pairs) -> tuple[dict[str, Floats], dict[str, Any]]:
     The gain is out of fold: each half of the queries is ranked by the weights of the other half.
     """
     regressions, learned = {}, {}
+    table = np.column_stack([np.ones((len(pairs.design), 2)), pairs.design])
     mean, scale = np.zeros(len(WORDS)), np.ones(len(WORDS))
-    if len(pairs.design):  # else there is nothing to learn from: the statistics rank
-        mean, scale = pairs.design.mean(axis=0), pairs.design.std(axis=0)
-        scale = np.where(scale > 1e-9, scale, 1.0)
-    table = np.column_stack([np.ones((len(pairs.design), 2)), (pairs.design - mean) / scale])
+    if len(table):  # else there is nothing to learn from: the statistics rank
+        mean = table[:, 2:].mean(axis=0)
+        table[:, 2:] -= mean
+        deviation = np.sqrt(np.einsum("pf,pf->f", table[:, 2:], table[:, 2:]) / len(table))
+        scale = np.where(deviation > 1e-6, deviation, 1.0)
+        table[:, 2:] /= scale
     even = pairs.query % 2 == 0
     for number, (name, ridge) in enumerate(zip(STARTS, RIDGES, strict=True)):
         start, outcome = pairs.starts[:, number], pairs.outcomes[:, number]
         table[:, 1] = start
         with one_blas_thread():
-            fitted = regress(table, outcome, ridge, np.eye(table.shape[1])[1])
+            # a tenth of the pairs comes close at a tenth of the cost
+            first = regress(table[::10], outcome[::10], ridge, np.eye(table.shape[1])[1])
             odds = np.empty(len(start))
             for half in (even, ~even):
-                odds[half] = table[half] @ regress(table[~half], outcome[~half], ridge, fitted)
+                first = regress(table[~half], outcome[~half], ridge, first)
+                odds[half] = table[half] @ first
+            fitted = regress(table, outcome, ridge, first)
         rest = fitted[2:] / scale
         regressions[name] = np.concatenate([[fitted[0] - rest @ mean, fitted[1]], rest])
         weights = zip(WORDS, fitted[2:].round(3).tolist(), strict=True)
@@ -366,11 +368,11 @@ def gain_of(pairs: Pairs, outcome: Mask, odds: Floats, start: Floats) -> dict[st
     `more`: the 95 % interval of their difference.
     """
     of_query = np.bincount(pairs.query, outcome)
-    first, number = np.searchsorted(pairs.group, pairs.group), max(of_query.sum(), 1)
+    ends = np.flatnonzero(np.diff(pairs.group)) + 1
+    rows, number = np.concatenate([[0], ends, [len(odds)]]), max(of_query.sum(), 1)
     hits = []
     for score in (odds, start):
-        order = np.lexsort((-score, pairs.group))
-        among = order[np.arange(len(order)) - first < FIRST]
+        among = largest(rows, score, FIRST)
         hits.append(np.bincount(pairs.query[among], outcome[among], minlength=len(of_query)))
     share, start_share = (each.sum() / number for each in hits)
     more = share - start_share
