@@ -20,7 +20,7 @@ from neatrec.cooccurrence.strata import (
     strata_of,
     stratum_column,
 )
-from neatrec.cooccurrence.totals import StratumMargins, stratum_margins
+from neatrec.cooccurrence.totals import Integers, StratumMargins, counted_lines, stratum_margins
 from neatrec.data.baskets import Baskets
 from neatrec.data.counts import CountOptions, Margins
 from neatrec.statistics import Factors, poisson_tail, quasi_independence
@@ -40,7 +40,7 @@ class StratifiedFactors:
 
     start: Counts
     """The first entry of each item, shape (items + 1,)."""
-    stratum: Counts
+    stratum: Integers
     """The strata of each item, ascending, item by item."""
     query: Floats
     """a of each item and stratum."""
@@ -81,17 +81,12 @@ class Occasions:
     @classmethod
     def of(cls, baskets: Baskets, counting: CountOptions) -> Occasions:
         """The occasions in the counted baskets."""
-        items = len(baskets.catalog)
-        counted = baskets.select(baskets.sizes >= counting.min_basket)
-        item, weight = counted.items, np.repeat(counted.sizes - 1.0, counted.sizes)
-        if counting.once_per_customer and counted.users is not None:
-            key = counted.users[counted.basket_of_line].astype(np.int64) * items + item
-            item = np.unique(key) % items
-            weight = np.ones(len(item))
-        total = np.bincount(item, weight, items).astype(np.float64)
-        squares = np.bincount(item, weight**2, items)
-        effective = np.divide(total**2, squares, out=np.zeros(items), where=squares > 0)
-        return cls(total, effective, float(squares.sum() / max(len(item), 1)))
+        lines = counted_lines(baskets, counting, users=counting.once_per_customer)
+        total, squares = np.zeros((2, len(baskets.catalog)))
+        last_customer = np.full(len(total), -1, dtype=np.int32)
+        number = _add_weights(lines, last_customer, total, squares)
+        effective = np.divide(total**2, squares, out=np.zeros(len(total)), where=squares > 0)
+        return cls(total, effective, float(squares.sum() / max(number, 1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,6 +255,29 @@ def _factors(first: Counts, second: Counts, category: Codes, kind: str) -> Facto
         return quasi_independence(first, second, category)
     # the margins of all items sum to N, or to 2N if undirected: each is a share of this sum
     return Factors(first.astype(np.float64), second / max(first.sum(), 1))
+
+
+@compiled
+def _add_weights(lines, last_customer, total, squares):  # type: ignore[no-untyped-def]
+    """Add the weight of each line and its square to its item; return the number of lines.
+
+    Where customers are known, whose baskets follow each other, an item has one line per customer.
+    """
+    items, start, stop, customer = lines
+    number, weight = 0, 1.0
+    for b in range(len(start)):
+        for k in range(start[b], stop[b]):
+            i = items[k]
+            if len(customer):
+                if last_customer[i] == customer[b]:
+                    continue
+                last_customer[i] = customer[b]
+            else:
+                weight = stop[b] - start[b] - 1.0
+            total[i] += weight
+            squares[i] += weight * weight
+            number += 1
+    return number
 
 
 @compiled

@@ -10,30 +10,37 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from neatrec.compiled import compiled
-from neatrec.cooccurrence.layout import Lines, count_lines, fill_postings
+from neatrec.cooccurrence.layout import MAX_32_BIT_LINES, Lines, count_lines, fill_postings
 from neatrec.data.baskets import Baskets
 from neatrec.data.counts import CountOptions, Int64, Margins
 from neatrec.statistics.independence import groups_of
+
+Integers = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 
 
 def margins_of(baskets: Baskets, options: CountOptions) -> Margins:
     """The totals of all counted baskets."""
     items, category = len(baskets.catalog), options.category_of(baskets.catalog)
+    lines = counted_lines(baskets, options)
+    first, second = _margins(lines, baskets.items, items, groups_of(category), options)
+    records = int(first.sum()) // (1 if options.directed else 2)
+    return Margins(first, second, records, 0, len(lines.start), category)
+
+
+def counted_lines(baskets: Baskets, options: CountOptions, *, users: bool = True) -> Lines:
+    """The lines of the counted baskets; customer by customer where a pair counts once for each."""
     counted = np.flatnonzero(baskets.sizes >= options.min_basket)
     if options.once_per_customer and baskets.users is not None:
         counted = counted[np.argsort(baskets.users[counted], kind="stable")]
-    lines = Lines.of(baskets, counted)
-    first, second = _margins(lines, baskets.items, items, groups_of(category), options)
-    records = int(first.sum()) // (1 if options.directed else 2)
-    return Margins(first, second, records, 0, len(counted), category)
+    return Lines.of(baskets, counted, users=users)
 
 
 @dataclass(frozen=True, eq=False)
 class StratumMargins:
-    """Records with an item first and second, by stratum and item, sorted."""
+    """Records with an item first and second, by stratum (ascending) and item."""
 
-    stratum: Int64
-    item: Int64
+    stratum: Integers
+    item: Integers
     first: Int64
     second: Int64
 
@@ -60,14 +67,16 @@ def stratum_margins(baskets: Baskets, strata: Int64, options: CountOptions) -> S
     if users is not None:
         time = np.zeros(len(baskets)) if baskets.times is None else baskets.times
         selected = selected[np.lexsort([k[selected] for k in (id_rank(baskets), time, users)])]
-    visits = baskets.select(selected)
-    key = np.repeat(strata[selected], visits.sizes) * len(baskets.catalog) + visits.items
-    seen, cell = np.unique(key, return_inverse=True)
-    lines = Lines.of(visits, np.arange(len(visits)))
+    by_stratum = selected[np.argsort(strata[selected], kind="stable")]
+    # a cell is an item in a stratum; pages of these arrays that stay empty take no memory
+    cell, of_item, of_stratum = np.empty((3, baskets.lines), dtype=np.int32)
+    number, stamp = np.full((2, len(baskets.catalog)), -1, dtype=np.int32)
+    ordered = Lines.of(baskets, by_stratum, users=False)
+    cells = _number_cells(ordered, strata[by_stratum], number, stamp, cell, of_item, of_stratum)
     group = groups_of(options.category_of(baskets.catalog))
-    first, second = _margins(lines, cell, len(seen), group, options)
-    stratum, item = np.divmod(seen, max(len(baskets.catalog), 1))
-    return StratumMargins(stratum, item, first, second)
+    lines = Lines.of(baskets, selected)
+    first, second = _margins(lines, cell, cells, group, options)
+    return StratumMargins(of_stratum[:cells].copy(), of_item[:cells].copy(), first, second)
 
 
 def id_rank(baskets: Baskets) -> Int64:
@@ -89,7 +98,8 @@ def _margins(
     if options.once_per_customer:
         counts, squares, within = np.zeros((3, len(group)), dtype=np.int64)
         count_lines(lines, counts, squares, within)
-        posting = np.empty((counts.sum(), 2), dtype=np.int64)
+        number = int(counts.sum())
+        posting = np.empty((number, 2), np.uint32 if number < MAX_32_BIT_LINES else np.int64)
         same, nobody = np.arange(len(group), dtype=np.int32), np.empty(0, dtype=np.int32)
         fill_postings(lines, same, np.cumsum(counts) - counts, posting, nobody)
         _add_new_partners(lines, cell, group, posting, options.directed, first, second)
@@ -99,6 +109,25 @@ def _margins(
         _add_partners(lines, cell, group, seen, first, before)
         first -= second
     return first, second if options.directed else first
+
+
+@compiled
+def _number_cells(lines, stratum, number, stamp, cell, of_item, of_stratum):  # type: ignore[no-untyped-def]
+    """Number the cells of the lines of baskets whose strata ascend; return their number.
+
+    cell: that of each line; of_item, of_stratum: those of each cell; number, stamp: -1 per item.
+    """
+    items, start, stop, _ = lines
+    n = 0
+    for b in range(len(start)):
+        for k in range(start[b], stop[b]):
+            i = items[k]
+            if stamp[i] != stratum[b]:
+                stamp[i], number[i] = stratum[b], n
+                of_item[n], of_stratum[n] = i, stratum[b]
+                n += 1
+            cell[k] = number[i]
+    return n
 
 
 @compiled
