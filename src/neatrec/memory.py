@@ -109,6 +109,11 @@ def parallel_slices(
             pass
 
 
+def blocks(rows: int, size: int = 2_000_000) -> Iterator[slice]:
+    """Cut range(rows) into slices: arrays that are made for one at a time stay small."""
+    return (slice(first, first + size) for first in range(0, rows, size))
+
+
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Limit matrix products to one thread: their bits do not depend on the number of threads.

@@ -106,6 +106,18 @@ def test_undirected_pairs_stand_both_ways(case: CountCase) -> None:
     assert not counting.directed or directed.symmetric() is directed
 
 
+def test_customers_are_left_out_where_they_are_not_wanted() -> None:
+    baskets = Baskets.from_lists(["abcd", "bcd", "da", "ab"], users=["u", "w", "u", "u"])
+    for counting in (CountOptions(), CountOptions(once_per_customer=True)):
+        every, without = (
+            count(baskets, counting),
+            count(baskets, replace(counting, customers=False)),
+        )
+        assert set(every.columns) - set(without.columns) == {"customers"}
+        assert without.count.tolist() == every.count.tolist()
+        assert without.item.tolist() == every.item.tolist()
+
+
 def test_lines_that_need_64_bit_places_are_counted_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     baskets = Baskets.from_lists(["abcd", "bcd", "da"], users=["u", "w", "u"])
     for counting in (CountOptions(), CountOptions(directed=False)):

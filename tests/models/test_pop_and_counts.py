@@ -12,6 +12,7 @@ from helpers.toyshop import code, toy_baskets
 from neatrec.cooccurrence import CountOptions
 from neatrec.data import Baskets, Catalog
 from neatrec.models import Run, make_model, rank
+from neatrec.models.counts import candidates, largest
 
 ITEMS = [f"i{n}" for n in range(7)]
 CATALOG = Catalog.from_ids(ITEMS, categories=["a", "a", "b", "c", "c", None, None])
@@ -96,3 +97,32 @@ def test_counting_options_are_model_parameters() -> None:
     assert once.score([code("tea")], [code("biscuits")]) <= kept.score(
         [code("tea")], [code("biscuits")]
     )
+
+
+@given(
+    rows=st.lists(st.lists(st.integers(0, 4), max_size=9), max_size=4),
+    size=st.integers(1, 5),
+)
+def test_the_largest_of_each_row_are_those_of_a_stable_sort(
+    rows: list[list[int]], size: int
+) -> None:
+    start = np.cumsum([0, *map(len, rows)])
+    wanted = [
+        index in sorted(range(len(row)), key=lambda place: -row[place])[:size]
+        for row in rows
+        for index in range(len(row))
+    ]
+    values = np.array([value for row in rows for value in row])
+    for dtype in (np.int32, np.float32, np.float64):
+        assert largest(start, values.astype(dtype), size).tolist() == wanted
+
+
+def test_candidates_are_the_most_frequent_and_the_best_by_shrunk_lift() -> None:
+    rng = np.random.default_rng(0)
+    times, expected = rng.permutation(1_000), rng.random(1_000) * 100
+    selected = candidates(np.array([0, 600, 750, 1_000]), times, expected)
+    for row in (slice(0, 600), slice(600, 750), slice(750, 1_000)):
+        by_count = np.argsort(-times[row])[:200]
+        by_lift = np.argsort(-times[row] / (expected[row] + 1))[:100]
+        wanted = np.union1d(by_count, by_lift)
+        assert np.flatnonzero(selected[row]).tolist() == wanted.tolist()

@@ -8,9 +8,9 @@ import pytest
 from helpers.toyshop import PARTNERS, code, toy_baskets, toy_catalog
 from neatrec.bundle import read_manifest, save_bundle
 from neatrec.errors import BundleError
-from neatrec.models import Model, Run, make_model
+from neatrec.models import Model, Run, counts, make_model
 from neatrec.serving import PairTable, save_indexed
-from neatrec.serving.evidence import LIKELY
+from neatrec.serving.evidence import GUESS, LIKELY
 
 ONE = Run(rng=3, threads=1, device="cpu")
 
@@ -42,6 +42,30 @@ def test_a_table_holds_all_pairs_with_evidence_best_first(bundle: Path, model: M
         np.testing.assert_allclose(table.answers["score"][rows][other], scores[other], rtol=1e-6)
     one, partner = next(iter(PARTNERS.items()))
     assert table.items_of(code(one))[0] == code(partner)
+
+
+def test_guesses_are_the_best_of_the_candidates(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counts, "BY_COUNT", 2)
+    monkeypatch.setattr(counts, "BY_LIFT", 1)
+    save_indexed(model, tmp_path / "few", toy_baskets(), seed=0, k=100)
+    table = PairTable.open(tmp_path / "few")
+    columns, fewer = table.pairs.columns, 0
+    for item in range(len(table)):
+        pairs = np.flatnonzero((table.pairs.one == item) | (table.pairs.other == item))
+        partner = table.pairs.one[pairs] + table.pairs.other[pairs] - item
+        open_ = (columns["grade"][pairs] == GUESS) & (columns["same_category"][pairs] == 0)
+        open_ |= columns["grade"][pairs] <= LIKELY
+        pairs, partner = (each[open_][np.argsort(partner[open_])] for each in (pairs, partner))
+        times = columns["customers" if table.pairs.by_customer else "count"][pairs]
+        lift = times / (table.pairs.query_factor[item] * table.pairs.item_factor[partner] + 1)
+        frequent = np.argsort(-times, kind="stable")[:2]
+        wanted = {*partner[frequent], *partner[np.argsort(-lift, kind="stable")[:1]]}
+        wanted |= set(partner[columns["grade"][pairs] <= LIKELY])
+        assert set(table.answers["item"][table.rows_of(item)].tolist()) == wanted
+        fewer += len(wanted) < len(partner)
+    assert fewer
 
 
 def test_coverage_is_the_share_of_items_and_of_sales(bundle: Path) -> None:

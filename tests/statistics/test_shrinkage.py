@@ -18,7 +18,7 @@ from neatrec.statistics import (
     poisson_tail,
     with_halves,
 )
-from neatrec.statistics.shrinkage import STANDS_OUT, lift_drift
+from neatrec.statistics.shrinkage import STANDS_OUT, lift_drift, unique_pairs
 
 Floats = npt.NDArray[np.float64]
 PAIRS = 1_000_000
@@ -166,3 +166,14 @@ def test_a_wrong_prior_is_found_out() -> None:
     fitted = fit_lift_prior(sample(EVERY_SEEN, dull))
     assert fitted is not None
     assert not with_halves(fitted, *halves(0.0), None).describes_the_data
+
+
+def test_distinct_pairs_of_integers_are_those_of_numpy() -> None:
+    rng = np.random.default_rng(0)
+    one, other = rng.integers(0, 50, 2_000).astype(np.float64), rng.integers(-30, 10, 2_000)
+    rows, index = unique_pairs(one, other)
+    wanted = np.unique(np.column_stack([one, other]), axis=0)
+    np.testing.assert_array_equal(rows, wanted)
+    np.testing.assert_array_equal(rows[index], np.column_stack([one, other]))
+    rows, index = unique_pairs(one[:0], other[:0])
+    assert (rows.shape, index.shape) == ((0, 2), (0,))

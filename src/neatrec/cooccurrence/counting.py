@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -25,6 +26,7 @@ ENGINES = ("memory", "spark")
 MAX_THREADS = 1024
 """More threads only wait for each other; tens of thousands bring a machine down."""
 EVERY_PAIR = CountOptions()
+log = logging.getLogger(__name__)
 PARTS = ("all", "half A", "half B", "early", "late")
 MAX_COUNT = 2**31 - 1
 """Two counts share one 64-bit counter."""
@@ -116,6 +118,8 @@ def count(
         _require_memory(lines.sizes, len(group), engine.thread_count)
         rows = make_rows(lines, group, options, counts)
         kept = count_in_memory(rows, options, engine.thread_count)
+    if (least := kept.options.min_count) > options.min_count:
+        log.info("pairs seen fewer than %d times are left out", least)
     customers = options.customers and baskets.users is not None
     columns = kept.columns(len(group), customers=customers)
     query, totals = columns.pop("query"), replace(totals, pairs=kept.all_pairs)

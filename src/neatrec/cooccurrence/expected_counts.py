@@ -23,6 +23,7 @@ from neatrec.cooccurrence.strata import (
 from neatrec.cooccurrence.totals import Integers, StratumMargins, counted_lines, stratum_margins
 from neatrec.data.baskets import Baskets
 from neatrec.data.counts import CountOptions, Margins
+from neatrec.memory import blocks
 from neatrec.statistics import Factors, poisson_tail, quasi_independence
 
 Codes = npt.NDArray[np.int32]
@@ -129,6 +130,12 @@ class StratifiedExpected:
 
     def of(self, query: Codes, item: Codes, count: npt.NDArray[Any]) -> Floats:
         """E of the aligned pairs with these counts."""
+        expected = np.empty(len(query))
+        for part in blocks(len(query)):
+            expected[part] = self._of(query[part], item[part], count[part])
+        return expected
+
+    def _of(self, query: Codes, item: Codes, count: npt.NDArray[Any]) -> Floats:
         overall = base = self.overall.of(query, item)
         factor = np.ones(len(query))
         for group in self.groups:
@@ -160,9 +167,12 @@ class StratifiedExpected:
 
         Their lift over all baskets is the lift within strata.
         """
-        overall, within = self.overall.of(query, item), self.of(query, item, count)
-        share = np.divide(overall, within, out=np.ones(len(count)), where=within > overall)
-        lowered: npt.NDArray[Any] = np.rint(count * share).astype(count.dtype)
+        lowered = np.empty_like(count)
+        for part in blocks(len(count)):
+            pairs = query[part], item[part], count[part]
+            overall, within = self.overall.of(*pairs), self._of(*pairs)
+            share = np.divide(overall, within, out=np.ones(len(within)), where=within > overall)
+            lowered[part] = np.rint(count[part] * share)
         return lowered
 
     def explain(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,8 +15,6 @@ import numpy.typing as npt
 from neatrec.compiled import find_pairs, splitmix64
 from neatrec.cooccurrence.layout import RowCounters, Rows, count_rows, order_of_pairs
 from neatrec.data.counts import Column, CountOptions, Int32, Mask
-
-log = logging.getLogger(__name__)
 
 
 class PairBlock(NamedTuple):
@@ -60,7 +57,9 @@ class KeptPairs:
     def add(self, block: PairBlock) -> None:
         """Add the pairs of a block that the options keep."""
         wanted = self._wanted(block)
-        self.blocks.append(block if wanted.all() else block.where(wanted))
+        # copies: a block is a view of larger arrays
+        kept = PairBlock(*map(np.copy, block)) if wanted.all() else block.where(wanted)
+        self.blocks.append(kept)
         most = self.options.max_pairs
         if most is not None and sum(len(each.query) for each in self.blocks) > most:
             times = np.concatenate([each.times for each in self.blocks])
@@ -82,8 +81,6 @@ class KeptPairs:
 
     def columns(self, items: int, *, customers: bool) -> dict[str, Column]:
         """The pairs by column, sorted by query, then item; the blocks are released."""
-        if self.options.max_pairs is not None and self.options.min_count > 1:
-            log.info("pairs with a count below %d are dropped", self.options.min_count)
         wanted = {"query": "query", "item": "item", "count": "times"}
         if self.options.directed or self.options.forward:
             wanted["reverse" if self.options.directed else "forward"] = "ordered"

@@ -230,12 +230,15 @@ class Baskets(TableResult):
 
     def select(self, selected: npt.NDArray[np.bool_] | npt.NDArray[np.integer[Any]]) -> Baskets:
         """The baskets of a mask, or those with these numbers in this order."""
-        is_mask = np.asarray(selected).dtype == bool
-        numbers = np.flatnonzero(selected) if is_mask else np.asarray(selected, dtype=np.int64)
+        if np.asarray(selected).dtype == bool:
+            numbers, lines = np.flatnonzero(selected), np.repeat(selected, self.sizes)
+        else:
+            numbers, lines = np.asarray(selected, dtype=np.int64), None
         sizes = self.sizes[numbers]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-        lines = np.repeat(self.offsets[numbers] - offsets[:-1], sizes)
-        lines += np.arange(len(lines))
+        if lines is None:
+            lines = np.repeat(self.offsets[numbers] - offsets[:-1], sizes)
+            lines += np.arange(len(lines))
         return replace(
             self,
             items=self.items[lines],

@@ -84,14 +84,12 @@ def ranked_within(parameters: Any, strata: Sequence[str]) -> Any:
 class PairCounts:
     """C, the symmetric matrix of pair counts; F, the totals; N, their sum; E = F_q F_v / N.
 
-    F are the row sums of C before strata lowered it and before pairs with fewer than `least` were
-    left out.
+    F are the row sums of C before strata lowered it and before rare pairs were left out.
     """
 
     matrix: sparse.csr_matrix
     total: npt.NDArray[np.int64]
     """F, shape (items,)."""
-    least: int = 1
 
     def __post_init__(self) -> None:
         self.matrix.sort_indices()  # pairs are looked up by binary search
@@ -105,7 +103,7 @@ class PairCounts:
             left = within.lowered(pairs.count, pairs.query, pairs.item)
             pairs = pairs.with_columns(count=left).where(left > 0)
         upper = pairs.matrix()
-        return cls(upper + upper.T.tocsr(), pairs.margins.first, pairs.options.min_count)
+        return cls(upper + upper.T.tocsr(), pairs.margins.first)
 
     @cached_property
     def records(self) -> int:
@@ -154,6 +152,15 @@ def largest(start: Positions, values: npt.NDArray[Any], size: int) -> Mask:
     numbers = values if values.dtype.kind == "f" else values.astype(np.float64)
     mark_largest(start.astype(np.int64), numbers, size, selected)
     return selected
+
+
+def strongest(matrix: sparse.csr_matrix, size: int) -> sparse.csr_matrix:
+    """The `size` largest values of each row; of equal ones those of the first columns."""
+    matrix.sort_indices()
+    selected = largest(matrix.indptr, matrix.data, size)
+    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))[selected]
+    cells = matrix.data[selected], (row, matrix.indices[selected])
+    return sparse.csr_matrix(cells, shape=matrix.shape)
 
 
 def values_of(matrix: sparse.csr_matrix, queries: Codes, items: Codes) -> npt.NDArray[Any]:

@@ -17,7 +17,7 @@ from neatrec.cooccurrence.expected_counts import StratifiedExpected
 from neatrec.cooccurrence.lift_prior import LEAST_COUNT, MOST_PAIRS, coverage_words, lift_prior
 from neatrec.cooccurrence.strata import strata_words, usable_strata
 from neatrec.data.baskets import Baskets, customers_return
-from neatrec.memory import one_blas_thread
+from neatrec.memory import blocks, one_blas_thread
 from neatrec.serving.evidence import (
     CERTAIN,
     EXPLAINED,
@@ -49,8 +49,6 @@ MONTH = 365.25 / 12 * 86_400e6
 """Microseconds."""
 UNKNOWN = {"f": np.nan, "i": -1, "u": 0}
 """Kind of a column -> the value of a pair outside the table."""
-BLOCK = 2_000_000
-"""Pairs whose columns are made at a time: the arrays in between are small."""
 SMALLEST_Q = 1e-37
 """Smaller q-values are given as this one: float32 holds no less with all its digits."""
 
@@ -101,8 +99,7 @@ class CountedPairs:
         """The columns of `STORED` that are known, and the grade, made block by block."""
         out: dict[str, Numbers] = {}
         with one_blas_thread():
-            for first in range(0, max(len(self.count), 1), BLOCK):
-                block = slice(first, first + BLOCK)
+            for block in blocks(max(len(self.count), 1)):
                 for name, values in self._where(block)._columns().items():
                     out.setdefault(name, np.empty(len(self.count), values.dtype))[block] = values
         return out
@@ -340,9 +337,13 @@ def _lost_within_strata(
 ) -> Places:
     """The pairs that are certain over all baskets but a guess, or less, within strata."""
     q_overall = benjamini_hochberg(poisson_tail(times, overall), tests)
-    before = grade_pairs(times, exact_estimate(times, overall), q_overall)
-    after = grade_pairs(times, exact_estimate(times, expected), q)
-    return np.flatnonzero((before == CERTAIN) & (after >= GUESS))
+    lost = np.zeros(len(times), dtype=np.bool_)
+    for block in blocks(len(times)):
+        n, by_chance, within = times[block], overall[block], expected[block]
+        before = grade_pairs(n, exact_estimate(n, by_chance), q_overall[block])
+        after = grade_pairs(n, exact_estimate(n, within), q[block])
+        lost[block] = (before == CERTAIN) & (after >= GUESS)
+    return np.flatnonzero(lost)
 
 
 def _price_per_month(baskets: Baskets, pairs: Counts) -> Numbers | None:

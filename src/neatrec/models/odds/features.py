@@ -22,7 +22,7 @@ from neatrec.cooccurrence import CountBook, CountOptions
 from neatrec.data.catalog import UNKNOWN, Catalog
 from neatrec.data.counts import PairArrays
 from neatrec.memory import one_blas_thread, parallel_slices
-from neatrec.models.counts import PairCounts, frequent_pairs, largest
+from neatrec.models.counts import PairCounts, frequent_pairs, largest, strongest
 from neatrec.models.vectors import MIN_PAIRS_PER_THREAD, pair_products
 
 Codes = npt.NDArray[np.int32]
@@ -110,7 +110,7 @@ class PairFeatures:
         """The features of the pairs of a book."""
         counts = PairCounts.of(book, counting, strata)
         vectors, signs = low_rank_vectors(log_lifts(counts), rank, rng)
-        neighbours = vector_neighbours(unit_vectors(vectors), catalog.category, counts.total)
+        neighbours = vector_neighbours(vectors, catalog.category, counts.total)
         order = np.zeros((catalog.categories,) * 2, np.float32)
         if book.baskets.ordered:
             directed = replace(counting, directed=True, min_count=REPEATED)
@@ -119,14 +119,10 @@ class PairFeatures:
         return cls(counts, catalog, vectors, signs, neighbours, order, threads)
 
     @cached_property
-    def signed(self) -> Vectors:
-        """The vectors times the signs of their factors."""
-        return self.vectors * self.signs
-
-    @cached_property
-    def unit(self) -> Vectors:
-        """The vectors at length 1."""
-        return unit_vectors(self.vectors)
+    def lengths(self) -> Vectors:
+        """The lengths of the vectors, 1 for those of zeros."""
+        length = np.linalg.norm(self.vectors, axis=1)
+        return np.where(length > 0, length, 1)
 
     @cached_property
     def category_lift(self) -> Vectors:
@@ -172,7 +168,9 @@ def of_categories(one: Floats, other: Floats, pseudo: float) -> Vectors:
 
 def low_rank(of: PairFeatures, query: Codes, item: Codes) -> Values:
     """The lift that the low-rank vectors of the two items predict."""
-    return pair_products(of.signed, of.vectors, query, item, of.threads)
+    codes, row = np.unique(query, return_inverse=True)
+    signed = of.vectors[codes] * of.signs
+    return pair_products(signed, of.vectors, row.astype(np.int32), item, of.threads)
 
 
 def names(of: PairFeatures, query: Codes, item: Codes) -> Values:
@@ -193,7 +191,8 @@ def neighbours(of: PairFeatures, query: Codes, item: Codes) -> Values:
 
 def cosine(of: PairFeatures, query: Codes, item: Codes) -> Values:
     """The cosine of the vectors of the two items."""
-    return pair_products(of.unit, of.unit, query, item, of.threads)
+    products = pair_products(of.vectors, of.vectors, query, item, of.threads)
+    return products / (of.lengths[query] * of.lengths[item])
 
 
 def categories(of: PairFeatures, query: Codes, item: Codes) -> Values:
@@ -298,12 +297,11 @@ def similar_names(names: Iterable[str | None], category: Codes) -> sparse.csr_ma
         columns = columns[:, np.diff(columns.indptr) <= MAX_SHARED]
         rows = columns.tocsr()
         for first in range(0, len(group), BLOCK_ROWS):
-            near = sparse.csr_matrix(rows[first : first + BLOCK_ROWS] @ columns.T)
-            near.setdiag(0.0, first)
-            near.data[near.data < MIN_NAME_COSINE] = 0.0
-            near.eliminate_zeros()
-            near = strongest(near, NEIGHBOURS - 1).tocoo()
-            cells.append((group[near.row + first], group[near.col], near.data**2))
+            near = (rows[first : first + BLOCK_ROWS] @ columns.T).tocoo()
+            other = (near.data >= MIN_NAME_COSINE) & (near.row + first != near.col)
+            some = near.data[other] ** 2, (near.row[other], near.col[other])
+            near = strongest(sparse.csr_matrix(some, shape=near.shape), NEIGHBOURS - 1).tocoo()
+            cells.append((group[near.row + first], group[near.col], near.data))
     row, column, value = (np.concatenate(each) for each in zip(*cells, strict=True))
     out = sparse.csr_matrix((value.astype(np.float32), (row, column)), shape=(items, items))
     out.sort_indices()
@@ -314,15 +312,6 @@ def groups_of(category: Codes) -> list[npt.NDArray[np.intp]]:
     """The items of each category, ascending; UNKNOWN is one, too."""
     order = np.argsort(category, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(category[order])) + 1)
-
-
-def strongest(matrix: sparse.csr_matrix, size: int) -> sparse.csr_matrix:
-    """The `size` largest values of each row; of equal ones those of the first columns."""
-    matrix.sort_indices()
-    selected = largest(matrix.indptr, matrix.data, size)
-    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))[selected]
-    cells = matrix.data[selected], (row, matrix.indices[selected])
-    return sparse.csr_matrix(cells, shape=matrix.shape)
 
 
 def log_lifts(counts: PairCounts) -> sparse.csr_matrix:
@@ -362,37 +351,29 @@ def low_rank_vectors(
     return vectors, signs
 
 
-def unit_vectors(vectors: Vectors) -> Vectors:
-    """The vectors at length 1, zeros where there are none."""
-    length = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.where(length > 0, length, 1), dtype=np.float32)
-
-
 def vector_neighbours(
-    unit: Vectors, category: Codes, popularity: npt.NDArray[np.int64]
+    vectors: Vectors, category: Codes, popularity: npt.NDArray[np.int64]
 ) -> sparse.csr_matrix:
     """Squared cosine of the nearest other vectors within the category, shape (items, items)."""
-    row, column, value = [], [], []
+    none = category[:0], category[:0], vectors[:0, 0]
+    parts: list[tuple[Values, Values, Values]] = [none]
     with one_blas_thread():
         for members in groups_of(category):
             bought = members[popularity[members] > 0]
             if category[members[0]] == UNKNOWN or not len(bought):
                 continue
             group = bought[np.argsort(-popularity[bought], kind="stable")[:MAX_COMPARED]]
-            cosine = unit[group] @ unit[group].T
+            length = np.linalg.norm(vectors[group], axis=1, keepdims=True)
+            unit = vectors[group] / np.where(length > 0, length, 1)
+            cosine = unit @ unit.T
             np.fill_diagonal(cosine, -1)
             rows = np.arange(len(group) + 1) * len(group)
             near = largest(rows, cosine.ravel(), NEIGHBOURS - 1).reshape(cosine.shape)
             near &= cosine >= MIN_VECTOR_COSINE
             one, other = np.nonzero(near)
-            row.append(group[one])
-            column.append(group[other])
-            value.append(cosine[near] ** 2)
-    size = len(category)
-    if not row:
-        return sparse.csr_matrix((size, size), dtype=np.float32)
-    cells = (np.concatenate(value), (np.concatenate(row), np.concatenate(column)))
-    return sparse.csr_matrix(cells, shape=(size, size))
+            parts.append((group[one], group[other], cosine[near] ** 2))
+    row, column, value = map(np.concatenate, zip(*parts, strict=True))
+    return sparse.csr_matrix((value, (row, column)), shape=(len(category),) * 2)
 
 
 def stand_ins(

@@ -8,7 +8,6 @@ best statistic and correct it as far as the data pay for: with few pairs the sta
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
@@ -56,8 +55,6 @@ MAX_QUERIES = 3_000  # at most as many queries of a part are learned from
 FIRST = 10
 CACHED_ROWS = 8_192  # of the table of a regression, small enough for the cache
 CONVERGED = 1e-4  # length of the gradient at which a regression ends
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -111,11 +108,8 @@ class Odds(Model):
         columns = zip(*pairs, strict=True)
         self.regressions, self.learned = learn(Pairs(*(np.concatenate(c) for c in columns)))
         book = run.book_of(baskets)
-        features = PairFeatures.of(book, *given)
-        if features.counts.least > 1:
-            log.info("pairs seen fewer than %d times are left out", features.counts.least)
         category = counting.category_of(self.catalog)
-        self._set_features(features, same_category_pairs(book, category))
+        self._set_features(PairFeatures.of(book, *given), same_category_pairs(book, category))
 
     def _set_features(self, features: PairFeatures, same_category: sparse.csr_matrix) -> None:
         self.features = features
@@ -294,9 +288,8 @@ def start_strong(times: Floats, expected: Floats) -> Floats:
 
 def start_dependent(times: Floats, expected: Floats) -> Floats:
     """log(1 + G^2) of a count above its expectation, else 0."""
-    ratio = np.log(np.maximum(times, 1e-9) / np.maximum(expected, 1e-12))
-    g2 = np.where(times > expected, 2 * (times * ratio - (times - expected)), 0.0)
-    return np.log1p(np.maximum(g2, 0.0))
+    g2 = 2.0 * special.kl_div(times, np.maximum(expected, 1e-12))
+    return np.log1p(np.where(times > expected, g2, 0.0))
 
 
 STARTS = {"strong": start_strong, "dependent": start_dependent}
