@@ -218,16 +218,16 @@ class CountBook:
         self._counts: dict[tuple[str, CountOptions], Counts] = {}
         self._margins: dict[tuple[str, CountOptions], Margins] = {}
 
-    def count(self, part: str, options: CountOptions) -> Counts:
-        """The pairs of a part; counts of selected pairs are made anew at each call."""
-        selective = options.only is not None or options.limit is not None
+    def count(self, part: str, options: CountOptions, *, keep: bool = True) -> Counts:
+        """The pairs of a part; `keep`: for the next call. Those of selected pairs never are."""
+        keep = keep and options.only is None and options.limit is None
         key = part, options
-        if not selective and key in self._counts:
+        if keep and key in self._counts:
             return self._counts[key]
         self.passes.append(part)
         counts = count(self.part(part), options, self.engine, totals=self._margins.get(key))
         self._margins[key] = counts.margins
-        if not selective:
+        if keep:
             self._counts[key] = counts
         return counts
 

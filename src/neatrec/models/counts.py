@@ -95,9 +95,19 @@ class PairCounts:
         self.matrix.sort_indices()  # pairs are looked up by binary search
 
     @classmethod
-    def of(cls, book: CountBook, counting: CountOptions, strata: Sequence[str] = ()) -> PairCounts:
-        """The counts of undirected pairs, both ways; what `strata` explain of them is taken off."""
-        pairs = book.count("all", counting)
+    def of(
+        cls,
+        book: CountBook,
+        counting: CountOptions,
+        strata: Sequence[str] = (),
+        *,
+        keep: bool = True,
+    ) -> PairCounts:
+        """The counts of undirected pairs, both ways; what `strata` explain of them is taken off.
+
+        `keep`: the book keeps its counts for other models.
+        """
+        pairs = book.count("all", counting, keep=keep)
         within = unexplained(book.baskets, strata, counting)
         if within is not None:
             left = within.lowered(pairs.count, pairs.query, pairs.item)

@@ -21,8 +21,8 @@ from neatrec.compiled import compiled
 from neatrec.cooccurrence import CountBook, CountOptions
 from neatrec.data.catalog import UNKNOWN, Catalog
 from neatrec.data.counts import PairArrays
-from neatrec.memory import one_blas_thread, parallel_slices
-from neatrec.models.counts import PairCounts, frequent_pairs, largest, strongest
+from neatrec.memory import blocks, one_blas_thread, parallel_slices
+from neatrec.models.counts import PairCounts, largest, strongest
 from neatrec.models.vectors import MIN_PAIRS_PER_THREAD, pair_products
 
 Codes = npt.NDArray[np.int32]
@@ -108,13 +108,13 @@ class PairFeatures:
         threads: int | None = None,
     ) -> PairFeatures:
         """The features of the pairs of a book."""
-        counts = PairCounts.of(book, counting, strata)
+        counts = PairCounts.of(book, counting, strata, keep=False)
         vectors, signs = low_rank_vectors(log_lifts(counts), rank, rng)
         neighbours = vector_neighbours(vectors, catalog.category, counts.total)
         order = np.zeros((catalog.categories,) * 2, np.float32)
         if book.baskets.ordered:
             directed = replace(counting, directed=True, min_count=REPEATED)
-            before = catalog.by_category(book.count("all", directed).matrix())
+            before = catalog.by_category(book.count("all", directed, keep=False).matrix())
             order = of_categories(before, before.T, ORDER_PSEUDO)
         return cls(counts, catalog, vectors, signs, neighbours, order, threads)
 
@@ -140,17 +140,19 @@ class PairFeatures:
         seen, chance = np.log1p(times), np.log(expected + CHANCE_PSEUDO)
         curve = seen, chance, seen**2, seen * chance, chance**2
         columns = (feature(self, queries, items) for feature in FEATURES)
-        design = np.empty((len(queries), len(WORDS)), np.float32)
-        for index, values in enumerate(chain(columns, curve)):
-            design[:, index] = values
-        return design, times, expected
+        return np.stack([*columns, *curve], axis=1, dtype=np.float32), times, expected
 
     def pooled(
         self, queries: Codes, items: Codes, left: sparse.csr_matrix, right: sparse.csr_matrix
     ) -> Vectors:
         """The values of left @ C @ right.T of the pairs."""
         out = np.empty(len(queries), dtype=np.float32)
-        tables = rows_of(left), rows_of(self.counts.matrix), rows_of(right)
+        tables = [
+            PairArrays(
+                each.indptr.astype(np.int64), each.indices.astype(np.int32, copy=False), each.data
+            )
+            for each in (left, self.counts.matrix, right)
+        ]
 
         def work(part: slice) -> None:
             pooled_counts(queries[part], items[part], *tables, out[part])
@@ -227,12 +229,6 @@ WORDS = {feature.__name__: words for feature, words in FEATURES.items()} | {
     "chance_squared": "chance squared",
 }
 """The names of all features: the last are log(1 + C), log(E + 0.02), their squares and product."""
-
-
-def rows_of(matrix: sparse.csr_matrix) -> PairArrays:
-    """The arrays of a sparse matrix."""
-    start, item = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False)
-    return PairArrays(start, item, matrix.data)
 
 
 @compiled
@@ -316,12 +312,18 @@ def groups_of(category: Codes) -> list[npt.NDArray[np.intp]]:
 
 def log_lifts(counts: PairCounts) -> sparse.csr_matrix:
     """log((C + 3) / (E + 3)) of pairs seen twice and more often than expected, float32."""
-    query, item, count = frequent_pairs(counts.matrix, MIN_LIFTED_COUNT)
-    expected = counts.expected(counts.total[query], counts.total[item])
-    value = np.log((count + LIFT_PSEUDO_COUNT) / (expected + LIFT_PSEUDO_COUNT))
-    more = value > 0
-    cells = (value[more].astype(np.float32), (query[more], item[more]))
-    return sparse.csr_matrix(cells, shape=counts.matrix.shape)
+    matrix, total = counts.matrix, counts.total
+    query = np.repeat(np.arange(len(total), dtype=np.int32), np.diff(matrix.indptr))
+    value = np.empty(matrix.nnz, np.float32)
+    for block in blocks(matrix.nnz):
+        times = matrix.data[block]
+        expected = counts.expected(total[query[block]], total[matrix.indices[block]])
+        lift = log_ratio(times, expected, LIFT_PSEUDO_COUNT)
+        value[block] = np.where(times >= MIN_LIFTED_COUNT, np.maximum(lift, 0.0), 0.0)
+    cells = value, matrix.indices.copy(), matrix.indptr.copy()
+    out = sparse.csr_matrix(cells, shape=matrix.shape)
+    out.eliminate_zeros()
+    return out
 
 
 def low_rank_vectors(
@@ -355,8 +357,7 @@ def vector_neighbours(
     vectors: Vectors, category: Codes, popularity: npt.NDArray[np.int64]
 ) -> sparse.csr_matrix:
     """Squared cosine of the nearest other vectors within the category, shape (items, items)."""
-    none = category[:0], category[:0], vectors[:0, 0]
-    parts: list[tuple[Values, Values, Values]] = [none]
+    parts: list[tuple[Values, Values, Values]] = [(category[:0], category[:0], vectors[:0, 0])]
     with one_blas_thread():
         for members in groups_of(category):
             bought = members[popularity[members] > 0]

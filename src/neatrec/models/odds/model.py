@@ -88,8 +88,6 @@ class Odds(Model):
     features: PairFeatures
     regressions: dict[str, Floats]
     """Weights by outcome: level, factor of the start, features."""
-    learned: dict[str, Any]
-    """The learned weights, by outcome; see `learn`."""
     mixture: sparse.csr_matrix
     """Shares of the items whose scores are averaged for each query; see `stand_ins`."""
 
@@ -236,7 +234,7 @@ def shown_pairs(
     book: CountBook, counting: CountOptions, strata: tuple[str, ...]
 ) -> tuple[Int64, Floats, Floats]:
     """Key, count and expected count of repeated pairs; unordered ones in both ways."""
-    pairs = book.count("all", replace(counting, min_count=REPEATED))
+    pairs = book.count("all", replace(counting, min_count=REPEATED), keep=False)
     pairs = pairs if counting.directed else pairs.symmetric()
     times = pairs.count
     if (within := unexplained(book.baskets, strata, counting)) is not None:
