@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -174,33 +174,26 @@ class EvidenceTable:
         times = pairs.column("customers" if tested.once_per_customer else "count")
         totals = _totals(book, pairs, tested)
         fit = quasi_independence(totals.first, totals.second, totals.category)
-        overall = expected = fit.of(pairs.query, pairs.item)
-        strata_fit = StratifiedExpected.fit(baskets, names, tested, "quasi") if names else None
-        if strata_fit is not None:
-            expected = strata_fit.of(pairs.query, pairs.item, times)
+        overall = fit.of(pairs.query, pairs.item)
         possible = possible_pairs(totals.first, totals.second, totals.category, directed=False)
         tests = max(possible, len(pairs))
-        q = benjamini_hochberg(poisson_tail(times, expected), tests)
-        explained, season = np.zeros(len(pairs), np.uint8), np.zeros(len(pairs), np.int32)
-        if strata_fit is not None:
-            lost = _lost_within_strata(times, overall, expected, q, tests)
-            reasons = strata_fit.explain(names, pairs.query[lost], pairs.item[lost])
-            explained[lost], season[lost] = reasons
+        within = WithinStrata.of(baskets, names, tested, pairs, times, overall, tests)
         counted = CountedPairs(
             count=pairs.column("count"),
             customers=pairs.columns.get("customers"),
             forward=pairs.columns.get("forward"),
             overall=overall,
-            expected=expected,
-            q=np.maximum(q, SMALLEST_Q),
-            season=season if names else None,
+            expected=within.expected,
+            q=within.q,
+            season=within.season if names else None,
             same_category=_same(category, pairs.query, pairs.item),
             by_customer=tested.once_per_customer,
             prior=_lift_prior(book, pairs, times, totals, tested),
             price_per_month=_price_per_month(baskets, pairs),
         )
         columns = counted.columns()
-        columns["grade"][explained > 0] = EXPLAINED - 1 + explained[explained > 0]
+        lost = np.flatnonzero(within.explained)
+        columns["grade"][lost] = EXPLAINED - 1 + within.explained[lost]
         return cls(
             one=pairs.query,
             other=pairs.item,
@@ -332,11 +325,53 @@ def _lift_prior(
     return lift_prior(repeated, book)
 
 
+class WithinStrata(NamedTuple):
+    """What strata leave of the evidence: arrays of one length."""
+
+    expected: Numbers
+    q: Numbers
+    explained: Numbers
+    """The column that explains a pair, a position among the names from 1; 0: none."""
+    season: Numbers
+
+    @classmethod
+    def of(
+        cls,
+        baskets: Baskets,
+        names: tuple[str, ...],
+        tested: CountOptions,
+        pairs: Counts,
+        times: Numbers,
+        overall: Numbers,
+        tests: int,
+    ) -> WithinStrata:
+        """Of counted pairs; without names those over all baskets."""
+        explained, season = np.zeros(len(pairs), np.uint8), np.zeros(len(pairs), np.int32)
+        if not names:
+            return cls(overall, _q_values(times, overall, tests), explained, season)
+        fit = StratifiedExpected.fit(baskets, names, tested, "quasi")
+        expected = fit.of(pairs.query, pairs.item, times)
+        q = _q_values(times, expected, tests)
+        lost = _lost_within_strata(times, overall, expected, q, tests)
+        reasons = fit.explain(names, pairs.query[lost], pairs.item[lost])
+        explained[lost], season[lost] = reasons
+        return cls(expected, q, explained, season)
+
+
+def _q_values(times: Numbers, expected: Numbers, tests: int) -> Numbers:
+    """The q-values of counts, SMALLEST_Q at least."""
+    p = np.empty(len(times))
+    for block in blocks(len(times)):
+        p[block] = poisson_tail(times[block], expected[block])
+    q = benjamini_hochberg(p, tests)
+    return np.maximum(q, SMALLEST_Q, out=q)
+
+
 def _lost_within_strata(
     times: Numbers, overall: Numbers, expected: Numbers, q: Numbers, tests: int
 ) -> Places:
     """The pairs that are certain over all baskets but a guess, or less, within strata."""
-    q_overall = benjamini_hochberg(poisson_tail(times, overall), tests)
+    q_overall = _q_values(times, overall, tests)
     lost = np.zeros(len(times), dtype=np.bool_)
     for block in blocks(len(times)):
         n, by_chance, within = times[block], overall[block], expected[block]

@@ -202,7 +202,9 @@ def benjamini_hochberg(p: Numbers, total: int | None = None) -> Floats:
         raise ParameterError("`p` must hold probabilities between 0 and 1")
     order = np.argsort(values)
     # p_(k) M / k, then the smallest of those at or above k
-    steps = total / np.arange(1, len(values) + 1) * values[order]
+    steps = total / np.arange(1, len(values) + 1)
+    steps *= values[order]
+    np.minimum.accumulate(steps[::-1], out=steps[::-1])
     q = np.empty(len(values))
-    q[order] = np.minimum(np.minimum.accumulate(steps[::-1])[::-1], 1.0)
+    q[order] = np.minimum(steps, 1.0, out=steps)
     return q

@@ -94,6 +94,9 @@ class Odds(Model):
     def _fit(self, baskets: Baskets, run: Run) -> None:
         rng, strata = as_generator(run.rng), self.parameters.strata_names
         counting = replace(self.parameters.counting(), max_pairs=self.parameters.max_pairs)
+        book = run.book_of(baskets)
+        # the largest count comes first, while there is little else in memory
+        same_category = same_category_pairs(book, counting.category_of(self.catalog))
         catalog, rank = CatalogFeatures.of(self.catalog), self.parameters.rank
         given = counting, strata, catalog, rank, rng, run.threads
 
@@ -105,9 +108,7 @@ class Odds(Model):
         pairs = [learned_from(part, *masks) for part, masks in enumerate(parts_of(baskets))]
         columns = zip(*pairs, strict=True)
         self.regressions, self.learned = learn(Pairs(*(np.concatenate(c) for c in columns)))
-        book = run.book_of(baskets)
-        category = counting.category_of(self.catalog)
-        self._set_features(PairFeatures.of(book, *given), same_category_pairs(book, category))
+        self._set_features(PairFeatures.of(book, *given), same_category)
 
     def _set_features(self, features: PairFeatures, same_category: sparse.csr_matrix) -> None:
         self.features = features
