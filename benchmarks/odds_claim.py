@@ -149,19 +149,20 @@ def cost() -> list[dict[str, Any]]:
         rows.append({"what": name, **medians})
     source = str(data_folder("instacart", []))
     trainings = [training("train, all orders", source) for _ in range(3)]
-    return [*rows, sorted(trainings, key=lambda each: each["cpu_s"])[1]]
+    median = sorted(trainings, key=lambda each: each["cpu_s"])[1]
+    return [*rows, median]
 
 
 def training(what: str, source: str) -> dict[str, Any]:
     """CPU seconds and peak memory of one `neatrec train`, imports and bundle included."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "neatrec", "train", source, "--quiet"]
-        process = subprocess.Popen(
-            [*command, "--out", str(Path(folder) / "bundle")], stdout=subprocess.DEVNULL
-        )
-        _, status, used = os.wait4(process.pid, 0)
-    if status:
-        raise RuntimeError(f"neatrec train {source} ended with {status}")
+        command += ["--out", str(Path(folder) / "bundle")]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"neatrec train {source} ended with {process.returncode}")
     cpu, peak = used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
     return {"what": what, "cpu_s": round(cpu, 1), "peak_mib": round(peak)}
 

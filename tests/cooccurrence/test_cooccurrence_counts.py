@@ -14,7 +14,7 @@ from helpers.counting_reference import (
     count_cases,
     margins_plainly,
 )
-from neatrec.cooccurrence import CountOptions, Engine, count, layout, margins
+from neatrec.cooccurrence import CountBook, CountOptions, Engine, count, layout, margins, totals
 from neatrec.cooccurrence.expected_counts import fit_expected
 from neatrec.data import Baskets, ExpectedLimit
 
@@ -116,13 +116,26 @@ def test_customers_are_left_out_where_they_are_not_wanted() -> None:
         assert set(every.columns) - set(without.columns) == {"customers"}
         assert without.count.tolist() == every.count.tolist()
         assert without.item.tolist() == every.item.tolist()
+        assert without.column("reverse").tolist() == every.column("reverse").tolist()
+        assert without.margins.first.tolist() == every.margins.first.tolist()
+
+
+def test_a_book_keeps_counts_for_the_next_call_unless_told_otherwise() -> None:
+    book = CountBook(Baskets.from_lists(["abcd", "bcd", "da"]))
+    once = book.count("all", CountOptions(), keep=False)
+    kept = book.count("all", CountOptions())
+    assert kept is not once
+    assert book.count("all", CountOptions(), keep=False) is kept
+    assert len(book.passes) == 2
 
 
 def test_lines_that_need_64_bit_places_are_counted_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     baskets = Baskets.from_lists(["abcd", "bcd", "da"], users=["u", "w", "u"])
-    for counting in (CountOptions(), CountOptions(directed=False)):
+    once = CountOptions(once_per_customer=True)
+    for counting in (CountOptions(), CountOptions(directed=False), once):
         with monkeypatch.context() as patch:
             patch.setattr(layout, "MAX_32_BIT_LINES", 0)
+            patch.setattr(totals, "MAX_32_BIT_LINES", 0)
             found = count(baskets, counting)
         assert_counted_right(found, baskets, counting)
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.label_reference import expected_plainly, pairs_of, records_plainly, shops
-from neatrec.cooccurrence import CountOptions, strata_of
-from neatrec.cooccurrence.expected_counts import fit_strata
+from neatrec.cooccurrence import CountOptions, margins, strata_of
+from neatrec.cooccurrence.expected_counts import Occasions, fit_strata
 from neatrec.cooccurrence.totals import stratum_margins
 from neatrec.data import Attribute, Baskets
 from neatrec.labels import make_labels
@@ -37,6 +37,40 @@ def test_expected_counts_are_the_sum_over_strata(baskets, kind, data):
     seen = sorted(records_plainly(baskets, 2))
     query, item = (np.array([pair[i] for pair in seen], dtype=np.int32) for i in (0, 1))
     np.testing.assert_allclose(got.of(query, item), wanted[query, item], rtol=1e-3, atol=1e-6)
+
+
+@given(shops(), st.booleans(), st.data())
+def test_margins_of_strata_sum_to_those_of_the_count(baskets, once, data):
+    once = once and baskets.users is not None
+    stores = np.array(
+        data.draw(st.lists(st.integers(0, 2), min_size=len(baskets), max_size=len(baskets))),
+        dtype=int,
+    )
+    counting = CountOptions(directed=baskets.ordered, once_per_customer=once)
+    parts, wanted = stratum_margins(baskets, stores, counting), margins(baskets, counting)
+    cells = list(zip(parts.stratum.tolist(), parts.item.tolist(), strict=True))
+    assert cells == sorted(set(cells))
+    for of_parts, of_all in ((parts.first, wanted.first), (parts.second, wanted.second)):
+        sums = np.bincount(parts.item, of_parts, len(baskets.catalog))
+        assert sums.tolist() == of_all.tolist()
+
+
+@given(shops(), st.booleans())
+def test_occasions_are_the_baskets_or_the_customers_of_an_item(baskets, once):
+    once = once and baskets.users is not None
+    found = Occasions.of(baskets, CountOptions(once_per_customer=once))
+    weights: dict[int, dict] = {item: {} for item in range(len(baskets.catalog))}
+    for number, size in enumerate(baskets.sizes.tolist()):
+        lines = baskets.items[baskets.offsets[number] : baskets.offsets[number + 1]]
+        for place, item in enumerate(lines.tolist() if size >= 2 else []):
+            key = baskets.users[number] if once else (number, place)
+            weights[item][key] = 1.0 if once else size - 1.0
+    total = [sum(each.values()) for each in weights.values()]
+    squares = [sum(weight**2 for weight in each.values()) for each in weights.values()]
+    np.testing.assert_allclose(found.total, total)
+    effective = [t**2 / s if s else 0.0 for t, s in zip(total, squares, strict=True)]
+    np.testing.assert_allclose(found.effective, effective)
+    assert np.isclose(found.square, sum(squares) / max(sum(map(len, weights.values())), 1))
 
 
 def store_trap() -> Baskets:

@@ -175,5 +175,8 @@ def test_distinct_pairs_of_integers_are_those_of_numpy() -> None:
     wanted = np.unique(np.column_stack([one, other]), axis=0)
     np.testing.assert_array_equal(rows, wanted)
     np.testing.assert_array_equal(rows[index], np.column_stack([one, other]))
+    far = np.array([3, 2**31 - 1, -5, 3], dtype=np.int32)  # too far apart for a flag each
+    rows, index = unique_pairs(far, far)
+    np.testing.assert_array_equal(rows[index], np.column_stack([far, far]))
     rows, index = unique_pairs(one[:0], other[:0])
     assert (rows.shape, index.shape) == ((0, 2), (0,))

@@ -100,7 +100,7 @@ def _inseparable(baskets: Baskets, engine: Engine) -> tuple[InseparablePair, ...
     """Those in most baskets first."""
     catalog, sales = baskets.catalog, baskets.item_counts
     least = int(np.ceil(INSEPARABLE * SUPPORT))
-    options = CountOptions(directed=False, category_level=None, min_count=least)
+    options = CountOptions(directed=False, category_level=None, min_count=least, customers=False)
     pairs = count(baskets, options, engine)
     items = np.append(pairs.query, pairs.item)
     partners, together = np.append(pairs.item, pairs.query), np.append(pairs.count, pairs.count)

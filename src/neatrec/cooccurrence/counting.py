@@ -26,7 +26,6 @@ ENGINES = ("memory", "spark")
 MAX_THREADS = 1024
 """More threads only wait for each other; tens of thousands bring a machine down."""
 EVERY_PAIR = CountOptions()
-log = logging.getLogger(__name__)
 PARTS = ("all", "half A", "half B", "early", "late")
 MAX_COUNT = 2**31 - 1
 """Two counts share one 64-bit counter."""
@@ -34,8 +33,9 @@ BYTES_PER_LINE, BYTES_PER_BASKET = 24, 40
 """Postings (8), the lines by basket (8), order and customers."""
 BYTES_PER_ITEM = 64
 """In the counters of one thread, and in margins."""
-BYTES_PER_RECORD, BYTES_IN_FLIGHT = 64, 100 * 2**20
+BYTES_PER_RECORD, BYTES_IN_FLIGHT = 40, 100 * 2**20
 """Of a pair, in a block and sorted; of the blocks of pairs under test, per thread."""
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def count(
         rows = make_rows(lines, group, options, counts)
         kept = count_in_memory(rows, options, engine.thread_count)
     if (least := kept.options.min_count) > options.min_count:
-        log.info("pairs seen fewer than %d times are left out", least)
+        log.info("pairs seen fewer than %d times in %d baskets are left out", least, len(baskets))
     customers = options.customers and baskets.users is not None
     columns = kept.columns(len(group), customers=customers)
     query, totals = columns.pop("query"), replace(totals, pairs=kept.all_pairs)
@@ -219,15 +219,15 @@ class CountBook:
         self._margins: dict[tuple[str, CountOptions], Margins] = {}
 
     def count(self, part: str, options: CountOptions, *, keep: bool = True) -> Counts:
-        """The pairs of a part; `keep`: for the next call. Those of selected pairs never are."""
-        keep = keep and options.only is None and options.limit is None
+        """The pairs of a part; `keep`: for the next call. Selected pairs are counted anew."""
+        selective = options.only is not None or options.limit is not None
         key = part, options
-        if keep and key in self._counts:
+        if not selective and key in self._counts:
             return self._counts[key]
         self.passes.append(part)
         counts = count(self.part(part), options, self.engine, totals=self._margins.get(key))
         self._margins[key] = counts.margins
-        if keep:
+        if keep and not selective:
             self._counts[key] = counts
         return counts
 

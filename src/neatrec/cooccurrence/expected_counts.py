@@ -20,7 +20,7 @@ from neatrec.cooccurrence.strata import (
     strata_of,
     stratum_column,
 )
-from neatrec.cooccurrence.totals import Integers, StratumMargins, counted_lines, stratum_margins
+from neatrec.cooccurrence.totals import StratumMargins, counted_lines, stratum_margins
 from neatrec.data.baskets import Baskets
 from neatrec.data.counts import CountOptions, Margins
 from neatrec.memory import blocks
@@ -41,7 +41,7 @@ class StratifiedFactors:
 
     start: Counts
     """The first entry of each item, shape (items + 1,)."""
-    stratum: Integers
+    stratum: Codes
     """The strata of each item, ascending, item by item."""
     query: Floats
     """a of each item and stratum."""
@@ -82,7 +82,7 @@ class Occasions:
     @classmethod
     def of(cls, baskets: Baskets, counting: CountOptions) -> Occasions:
         """The occasions in the counted baskets."""
-        lines = counted_lines(baskets, counting, users=counting.once_per_customer)
+        lines = counted_lines(baskets, counting)
         total, squares = np.zeros((2, len(baskets.catalog)))
         last_customer = np.full(len(total), -1, dtype=np.int32)
         number = _add_weights(lines, last_customer, total, squares)

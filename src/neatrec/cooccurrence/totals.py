@@ -12,10 +12,8 @@ import pyarrow.compute as pc
 from neatrec.compiled import compiled
 from neatrec.cooccurrence.layout import MAX_32_BIT_LINES, Lines, count_lines, fill_postings
 from neatrec.data.baskets import Baskets
-from neatrec.data.counts import CountOptions, Int64, Margins
+from neatrec.data.counts import CountOptions, Int32, Int64, Margins
 from neatrec.statistics.independence import groups_of
-
-Integers = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 
 
 def margins_of(baskets: Baskets, options: CountOptions) -> Margins:
@@ -27,20 +25,20 @@ def margins_of(baskets: Baskets, options: CountOptions) -> Margins:
     return Margins(first, second, records, 0, len(lines.start), category)
 
 
-def counted_lines(baskets: Baskets, options: CountOptions, *, users: bool = True) -> Lines:
+def counted_lines(baskets: Baskets, options: CountOptions) -> Lines:
     """The lines of the counted baskets; customer by customer where a pair counts once for each."""
     counted = np.flatnonzero(baskets.sizes >= options.min_basket)
     if options.once_per_customer and baskets.users is not None:
         counted = counted[np.argsort(baskets.users[counted], kind="stable")]
-    return Lines.of(baskets, counted, users=users)
+    return Lines.of(baskets, counted, users=options.once_per_customer)
 
 
 @dataclass(frozen=True, eq=False)
 class StratumMargins:
-    """Records with an item first and second, by stratum (ascending) and item."""
+    """Records with an item first and second, by stratum and item, sorted."""
 
-    stratum: Integers
-    item: Integers
+    stratum: Int32
+    item: Int32
     first: Int64
     second: Int64
 
@@ -52,7 +50,7 @@ class StratumMargins:
             np.bincount(cell, values, len(key)).astype(values.dtype)
             for values in (self.first, self.second)
         )
-        stratum, item = np.divmod(key, max(items, 1))
+        stratum, item = (part.astype(np.int32) for part in np.divmod(key, max(items, 1)))
         return StratumMargins(stratum, item, first, second)
 
 
@@ -67,16 +65,19 @@ def stratum_margins(baskets: Baskets, strata: Int64, options: CountOptions) -> S
     if users is not None:
         time = np.zeros(len(baskets)) if baskets.times is None else baskets.times
         selected = selected[np.lexsort([k[selected] for k in (id_rank(baskets), time, users)])]
-    by_stratum = selected[np.argsort(strata[selected], kind="stable")]
+    order = selected[np.argsort(strata[selected], kind="stable")]
+    limits = np.searchsorted(strata[order], np.arange(strata.max(initial=-1) + 2))
     # a cell is an item in a stratum; pages of these arrays that stay empty take no memory
-    cell, of_item, of_stratum = np.empty((3, baskets.lines), dtype=np.int32)
-    number, stamp = np.full((2, len(baskets.catalog)), -1, dtype=np.int32)
-    ordered = Lines.of(baskets, by_stratum, users=False)
-    cells = _number_cells(ordered, strata[by_stratum], number, stamp, cell, of_item, of_stratum)
+    dtype = np.int32 if baskets.lines < 2**31 else np.int64
+    cell, of_item = np.empty((2, baskets.lines), dtype=dtype)
+    number = np.full(len(baskets.catalog), -1, dtype=dtype)
+    ends = _number_cells(Lines.of(baskets, order, users=False), limits, number, cell, of_item)
     group = groups_of(options.category_of(baskets.catalog))
-    lines = Lines.of(baskets, selected)
+    lines = Lines.of(baskets, selected, users=users is not None)
+    cells = int(ends.max(initial=0))
     first, second = _margins(lines, cell, cells, group, options)
-    return StratumMargins(of_stratum[:cells].copy(), of_item[:cells].copy(), first, second)
+    stratum = np.repeat(np.arange(len(ends), dtype=np.int32), np.diff(ends, prepend=0))
+    return StratumMargins(stratum, of_item[:cells].astype(np.int32), first, second)
 
 
 def id_rank(baskets: Baskets) -> Int64:
@@ -112,22 +113,30 @@ def _margins(
 
 
 @compiled
-def _number_cells(lines, stratum, number, stamp, cell, of_item, of_stratum):  # type: ignore[no-untyped-def]
-    """Number the cells of the lines of baskets whose strata ascend; return their number.
+def _number_cells(lines, limits, number, cell, of_item):  # type: ignore[no-untyped-def]
+    """Number the cells of each stratum, items ascending; return where those of each stratum end.
 
-    cell: that of each line; of_item, of_stratum: those of each cell; number, stamp: -1 per item.
+    The baskets of stratum s are limits[s]:limits[s + 1]; cell: that of each line; of_item: that of
+    each cell; number: -1 per item.
     """
     items, start, stop, _ = lines
-    n = 0
-    for b in range(len(start)):
-        for k in range(start[b], stop[b]):
-            i = items[k]
-            if stamp[i] != stratum[b]:
-                stamp[i], number[i] = stratum[b], n
-                of_item[n], of_stratum[n] = i, stratum[b]
-                n += 1
-            cell[k] = number[i]
-    return n
+    ends, n = np.zeros(len(limits) - 1, np.int64), 0
+    for s in range(len(ends)):
+        first = n
+        for b in range(limits[s], limits[s + 1]):
+            for k in range(start[b], stop[b]):
+                if number[items[k]] < first:
+                    number[items[k]] = first
+                    of_item[n] = items[k]
+                    n += 1
+        of_item[first:n].sort()
+        for c in range(first, n):
+            number[of_item[c]] = c
+        for b in range(limits[s], limits[s + 1]):
+            for k in range(start[b], stop[b]):
+                cell[k] = number[items[k]]
+        ends[s] = n
+    return ends
 
 
 @compiled

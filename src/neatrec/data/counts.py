@@ -73,8 +73,6 @@ class CountOptions:
     """A pair counts at most once per customer."""
     forward: bool = False
     """Undirected: also count how often the query came first; needs baskets in cart order."""
-    customers: bool = True
-    """Also count the distinct customers of each pair, where users are known."""
     max_basket_pairs: int = MAX_BASKET_PAIRS
     """A basket with more pairs is refused with a sentence."""
     min_count: int = 1
@@ -83,6 +81,8 @@ class CountOptions:
     """With more pairs than this `min_count` is raised until the rest fits."""
     share: float = 1.0
     """The share of the pairs that are kept, the same ones in every count of the same items."""
+    customers: bool = True
+    """Also count the distinct customers of each pair, where users are known."""
     only: PairArrays | None = field(default=None, compare=False, repr=False)
     """Only these pairs are kept."""
     limit: ExpectedLimit | None = field(default=None, compare=False, repr=False)
@@ -155,7 +155,7 @@ class Counts:
     """Where the pairs of each query start, shape (items + 1,)."""
     item: Int32
     columns: Mapping[str, Column]
-    """By name, each as long as `item`.
+    """By name, each as long as `item`; counts are int32, so convert them before a product.
 
     count; reverse (directed: the count of (item, query)); customers (distinct, where users are
     known); forward (undirected: baskets in which the query came first); and whatever was added.

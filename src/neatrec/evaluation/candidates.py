@@ -17,7 +17,7 @@ from neatrec.errors import require_whole
 Codes = npt.NDArray[np.int32]
 Numbers = npt.NDArray[np.int64]
 
-COUNTING = CountOptions(directed=False)
+COUNTING = CountOptions(directed=False, customers=False)
 """All pairs of a basket, without direction and same-category pairs."""
 
 

@@ -78,7 +78,9 @@ def labels_of(book: CountBook, options: LabelOptions = DEFAULTS) -> Labels:
     if config.protocol == "calibrated" and len(passing):
         fitted = fit_expected(totals, config.expected)
         overall = fitted.of(passing.query, passing.item)
-        repeated = book.count("all", replace(config.counting, min_count=LEAST_COUNT))
+        repeated = book.count(
+            "all", replace(config.counting, min_count=LEAST_COUNT, customers=False)
+        )
         prior = lift_prior(repeated, book, config.expected)
     lifts = estimate_lifts(prior, passing.count, overall).within(overall, expected)
     labels = Labels(
@@ -112,7 +114,10 @@ def _evidence(pairs: Counts, lifts: LiftEstimate, *, directed: bool) -> dict[str
         query, item = np.append(query, item), np.append(item, query)
         order = np.lexsort((item, query))
         query, item, source = query[order], item[order], np.append(source, source)[order]
-    columns = {name: values[source] for name, values in pairs.columns.items()}
+    columns = {
+        name: values[source].astype(np.int64 if values.dtype.kind == "i" else values.dtype)
+        for name, values in pairs.columns.items()
+    }
     return {
         "query": query,
         "item": item,

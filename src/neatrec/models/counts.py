@@ -148,16 +148,21 @@ class PairCounts:
         return product / max(self.records, 1)
 
 
-def candidates(start: Positions, times: Counts, expected: Floats) -> Mask:
+def candidates(start: Positions, times: Counts, expected: Floats, k: int = 0) -> Mask:
     """The candidates among the pairs of some queries: those of query q are start[q]:start[q + 1].
 
-    Each has its 200 most frequent pairs, and its 100 best by times / (expected + 1).
+    Each has its 200 most frequent pairs, or `k` if that is more, and its 100 best by
+    times / (expected + 1).
     """
-    return largest(start, times, BY_COUNT) | largest(start, times / (expected + 1.0), BY_LIFT)
+    frequent = largest(start, times, max(BY_COUNT, k))
+    return frequent | largest(start, times / (expected + 1.0), BY_LIFT)
 
 
 def largest(start: Positions, values: npt.NDArray[Any], size: int) -> Mask:
-    """The `size` largest values of each row start[r]:start[r + 1]; of equal ones the first."""
+    """The `size` largest values of each row start[r]:start[r + 1]; of equal ones the first.
+
+    The values must not be NaN.
+    """
     selected = np.ones(len(values), dtype=np.bool_)
     numbers = values if values.dtype.kind == "f" else values.astype(np.float64)
     mark_largest(start.astype(np.int64), numbers, size, selected)

@@ -75,7 +75,7 @@ class Ease(Model):
             self._set_weights(sparse.csr_matrix(shape, dtype=np.float32))
             return
         self._require_memory(len(items), np.dtype(np.float32))  # before anything is counted
-        options = CountOptions(directed=False, category_level=None)
+        options = CountOptions(directed=False, category_level=None, customers=False)
         counts = PairCounts.of(run.book_of(baskets), options)
         gram = counts.matrix[items][:, items].astype(np.float32)
         gram.setdiag(self.item_count[items] + parameters.regularization)

@@ -16,6 +16,7 @@ from scipy import sparse
 from neatrec.bundle import Manifest, save_bundle
 from neatrec.cooccurrence.counting import CountBook
 from neatrec.data.baskets import Baskets
+from neatrec.memory import blocks
 from neatrec.models.base import Model
 from neatrec.models.counts import candidates
 from neatrec.serving.counted import Codes, EvidenceTable
@@ -27,8 +28,8 @@ log = logging.getLogger(__name__)
 
 K = 100
 """Answers per item."""
-BLOCK_PAIRS = 1_000_000
-"""Pairs, both ways, whose candidates are selected at a time."""
+BLOCK_PAIRS = 4_000_000
+"""Pairs that are scored, or whose candidates are selected, at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,10 +95,12 @@ def best_answers(model: Model, pairs: EvidenceTable, k: int) -> Columns:
     upper = sparse.csr_matrix(cells, shape=(size, size))
     both = upper + upper.T.tocsr()
     both.sort_indices()
-    query, item, pair = candidate_pairs(pairs, both)
+    query, item, pair = candidate_pairs(pairs, both, k)
     same = pairs.columns["same_category"][pair] > 0
     score = np.full(len(pair), np.nan)
-    score[~same] = model.score(query[~same], item[~same])
+    others = np.flatnonzero(~same)
+    for block in blocks(len(others), BLOCK_PAIRS):
+        score[others[block]] = model.score(query[others[block]], item[others[block]])
     evident = pairs.columns["grade"][pair] <= LIKELY
     strength = np.where(same, pairs.columns["lift_low"][pair], score)
     # of equal strength those of the smaller code first, as they stand
@@ -113,7 +116,9 @@ def best_answers(model: Model, pairs: EvidenceTable, k: int) -> Columns:
     }
 
 
-def candidate_pairs(pairs: EvidenceTable, both: sparse.csr_matrix) -> tuple[Codes, Codes, Codes]:
+def candidate_pairs(
+    pairs: EvidenceTable, both: sparse.csr_matrix, k: int
+) -> tuple[Codes, Codes, Codes]:
     """Query, item and pair of all pairs with evidence and of each item's candidates.
 
     `both`: the number of each pair, from 1, in the rows of both items.
@@ -127,7 +132,7 @@ def candidate_pairs(pairs: EvidenceTable, both: sparse.csr_matrix) -> tuple[Code
         times = pairs.columns["customers" if pairs.by_customer else "count"][pair]
         expected = pairs.query_factor[query] * pairs.item_factor[item]
         selected = pairs.columns["grade"][pair] <= LIKELY
-        selected |= candidates(rows.indptr, times, expected)
+        selected |= candidates(rows.indptr, times, expected, k)
         parts.append((query[selected], item[selected], pair[selected]))
     query, item, pair = map(np.concatenate, zip(*parts, strict=True))
     return query, item, pair

@@ -98,10 +98,9 @@ class CountedPairs:
     def columns(self) -> dict[str, Numbers]:
         """The columns of `STORED` that are known, and the grade, made block by block."""
         out: dict[str, Numbers] = {}
-        with one_blas_thread():
-            for block in blocks(max(len(self.count), 1)):
-                for name, values in self._where(block)._columns().items():
-                    out.setdefault(name, np.empty(len(self.count), values.dtype))[block] = values
+        for block in blocks(max(len(self.count), 1)):
+            for name, values in self._where(block)._columns().items():
+                out.setdefault(name, np.empty(len(self.count), values.dtype))[block] = values
         return out
 
     def _where(self, block: slice) -> CountedPairs:
@@ -191,7 +190,8 @@ class EvidenceTable:
             prior=_lift_prior(book, pairs, times, totals, tested),
             price_per_month=_price_per_month(baskets, pairs),
         )
-        columns = counted.columns()
+        with one_blas_thread():
+            columns = counted.columns()
         lost = np.flatnonzero(within.explained)
         columns["grade"][lost] = EXPLAINED - 1 + within.explained[lost]
         return cls(
@@ -321,7 +321,8 @@ def _lift_prior(
         repeated = replace(pairs, options=tested, margins=margins, columns={"count": times})
     else:
         share = min(1.0, MOST_PAIRS / pairs.margins.pairs)
-        repeated = book.count("all", replace(tested, min_count=LEAST_COUNT, share=share))
+        sampled = replace(tested, min_count=LEAST_COUNT, share=share, customers=False)
+        repeated = book.count("all", sampled, keep=False)
     return lift_prior(repeated, book)
 
 

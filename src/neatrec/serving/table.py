@@ -133,7 +133,7 @@ class PairTable:
         ]
 
     def coverage(self) -> dict[str, dict[str, float]]:
-        """See `coverage_of`."""
+        """Grade -> share of the bought items and of their sales; see `coverage_of`."""
         return coverage_of(self.pairs, self.answers, self.item_count)
 
 
@@ -145,10 +145,10 @@ def coverage_of(
     `none`: items without an answer. Categories and rules belong to a service: 0 here.
     """
     bought, grade = item_count > 0, np.full(len(item_count), RULE + 1, dtype=np.int64)
-    items, first = np.unique(answers["query"], return_index=True)
-    if len(items):
+    first = np.flatnonzero(np.diff(answers["query"], prepend=-1))
+    if len(first):
         grades = pairs.columns["grade"][answers["pair"]]
-        grade[items] = np.minimum.reduceat(grades, first)
+        grade[answers["query"][first]] = np.minimum.reduceat(grades, first)
     items = np.bincount(grade[bought], minlength=RULE + 2) / max(int(bought.sum()), 1)
     lines = np.bincount(grade[bought], item_count[bought], minlength=RULE + 2)
     sales = lines / max(int(lines.sum()), 1)

@@ -374,12 +374,16 @@ def unique_pairs(one: Integers, other: Integers) -> tuple[Floats, Codes]:
 
 
 def _distinct(values: Integers) -> tuple[Integers, Codes]:
-    """The distinct integers of a small range, and the index of each value: sorts nothing."""
-    lowest = values.min(initial=0)
-    codes = (values - lowest).astype(np.int64)
+    """The distinct integers, and the index of each value; those of a small range are not sorted."""
+    codes = values.astype(np.int64)
+    lowest = codes.min(initial=0)
+    codes -= lowest
+    if codes.max(initial=0) > 16 * len(codes) + 2**20:
+        distinct, index = np.unique(codes, return_inverse=True)
+        return distinct + lowest, index
     occurs = np.zeros(int(codes.max(initial=-1)) + 1, dtype=np.bool_)
     occurs[codes] = True
-    return np.flatnonzero(occurs) + lowest, (np.cumsum(occurs, dtype=np.int32) - 1)[codes]
+    return np.flatnonzero(occurs) + lowest, (np.cumsum(occurs) - 1)[codes]
 
 
 def _blocks(rows: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:

@@ -43,7 +43,7 @@ BLOCK_ROWS = 4_096
 MAX_COMPARED = 4_000  # items of a category whose vectors are compared: the best sellers
 LIFT_PSEUDO_COUNT = 3.0
 MIN_LIFTED_COUNT = 2  # pairs seen fewer times are left out of the low-rank vectors
-EXTRA_DIRECTIONS, ITERATIONS = 20, 3
+EXTRA_DIRECTIONS, ITERATIONS, SHORT = 20, 3, 1e-15
 RARE, STAND_INS = 3, 10  # items bought fewer times have at most 10 stand-ins
 RELIABLE = 5.0  # purchases at which a stand-in has half of its weight
 
@@ -120,9 +120,8 @@ class PairFeatures:
 
     @cached_property
     def lengths(self) -> Vectors:
-        """The lengths of the vectors, 1 for those of zeros."""
-        length = np.linalg.norm(self.vectors, axis=1)
-        return np.where(length > 0, length, 1)
+        """The lengths of the vectors, above 0."""
+        return np.asarray(np.maximum(np.linalg.norm(self.vectors, axis=1), SHORT))
 
     @cached_property
     def category_lift(self) -> Vectors:
@@ -254,7 +253,7 @@ def pooled_counts(queries, items, left, counts, right, out):  # type: ignore[no-
         out[n] = total
 
 
-def members(lists: Iterable[Iterable[str]]) -> tuple[sparse.csr_matrix, list[str]]:
+def incidence(lists: Iterable[Iterable[str]]) -> tuple[sparse.csr_matrix, list[str]]:
     """1 where a list holds a string, shape (lists, strings), and the strings."""
     code: dict[str, int] = {}
     rows = [[code.setdefault(each, len(code)) for each in some] for some in lists]
@@ -280,15 +279,15 @@ def similar_names(names: Iterable[str | None], category: Codes) -> sparse.csr_ma
     Items are compared within their category, those without one with each other; an item has 1.
     """
     words = (re.findall(r"[^\W\d_]{2,}", (name or "").casefold()) for name in names)
-    of_item, distinct = members(words)
-    table = of_item @ members(map(word_pieces, distinct))[0]
+    of_item, distinct = incidence(words)
+    table = of_item @ incidence(map(word_pieces, distinct))[0]
     items = table.shape[0]
     in_items = np.bincount(table.indices, minlength=table.shape[1])
     table.data = np.log(items / in_items)[table.indices].astype(np.float32)
     length = np.sqrt(np.asarray(table.multiply(table).sum(axis=1)).ravel())
     table = sparse.csr_matrix(sparse.diags(1 / np.where(length > 0, length, 1)) @ table)
     cells = [(np.arange(items), np.arange(items), np.ones(items))]
-    for group in groups_of(category):
+    for group in items_by_category(category):
         columns = table[group].tocsc()
         columns = columns[:, np.diff(columns.indptr) <= MAX_SHARED]
         rows = columns.tocsr()
@@ -304,7 +303,7 @@ def similar_names(names: Iterable[str | None], category: Codes) -> sparse.csr_ma
     return out
 
 
-def groups_of(category: Codes) -> list[npt.NDArray[np.intp]]:
+def items_by_category(category: Codes) -> list[npt.NDArray[np.intp]]:
     """The items of each category, ascending; UNKNOWN is one, too."""
     order = np.argsort(category, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(category[order])) + 1)
@@ -346,10 +345,10 @@ def low_rank_vectors(
             basis = linalg.qr(inner @ basis, mode="economic", check_finite=False)[0]
         small = basis.T @ (inner @ basis)
         values, rotation = np.linalg.eigh((small + small.T) / 2)
-        largest = np.argsort(-np.abs(values), kind="stable")[:rank]
-        scale = np.sqrt(np.abs(values[largest]))
-        vectors[used, : len(largest)] = (basis @ rotation[:, largest]) * scale
-    signs[: len(largest)] = np.sign(values[largest])
+        kept = np.argsort(-np.abs(values), kind="stable")[:rank]
+        scale = np.sqrt(np.abs(values[kept]))
+        vectors[used, : len(kept)] = (basis @ rotation[:, kept]) * scale
+    signs[: len(kept)] = np.sign(values[kept])
     return vectors, signs
 
 
@@ -359,20 +358,20 @@ def vector_neighbours(
     """Squared cosine of the nearest other vectors within the category, shape (items, items)."""
     parts: list[tuple[Values, Values, Values]] = [(category[:0], category[:0], vectors[:0, 0])]
     with one_blas_thread():
-        for members in groups_of(category):
-            bought = members[popularity[members] > 0]
-            if category[members[0]] == UNKNOWN or not len(bought):
+        for group in items_by_category(category):
+            bought = group[popularity[group] > 0]
+            if category[group[0]] == UNKNOWN or not len(bought):
                 continue
-            group = bought[np.argsort(-popularity[bought], kind="stable")[:MAX_COMPARED]]
-            length = np.linalg.norm(vectors[group], axis=1, keepdims=True)
-            unit = vectors[group] / np.where(length > 0, length, 1)
+            best = bought[np.argsort(-popularity[bought], kind="stable")[:MAX_COMPARED]]
+            length = np.linalg.norm(vectors[best], axis=1, keepdims=True)
+            unit = vectors[best] / np.maximum(length, SHORT)
             cosine = unit @ unit.T
             np.fill_diagonal(cosine, -1)
-            rows = np.arange(len(group) + 1) * len(group)
+            rows = np.arange(len(best) + 1) * len(best)
             near = largest(rows, cosine.ravel(), NEIGHBOURS - 1).reshape(cosine.shape)
             near &= cosine >= MIN_VECTOR_COSINE
             one, other = np.nonzero(near)
-            parts.append((group[one], group[other], cosine[near] ** 2))
+            parts.append((best[one], best[other], cosine[near] ** 2))
     row, column, value = map(np.concatenate, zip(*parts, strict=True))
     return sparse.csr_matrix((value, (row, column)), shape=(len(category),) * 2)
 
@@ -410,9 +409,8 @@ def itself_or_best_sellers(item_count: npt.NDArray[np.int64], category: Codes) -
     sales = strongest(sales, STAND_INS)
     total = np.asarray(sales.sum(axis=1)).ravel()
     never = known[(item_count[known] == 0) & (total[category[known]] > 0)]
-    member = sparse.csr_matrix(
-        (np.ones(len(never)), (never, category[never])), shape=(size, groups)
-    )
+    pairs = np.ones(len(never)), (never, category[never])
+    member = sparse.csr_matrix(pairs, shape=(size, groups))
     own = np.ones(size)
     own[never] = 0.0
     return member @ sparse.diags(1 / np.maximum(total, 1)) @ sales + sparse.diags(own)

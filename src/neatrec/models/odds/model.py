@@ -21,7 +21,7 @@ from neatrec.cooccurrence.expected_counts import unexplained
 from neatrec.data.baskets import Baskets, customers_return
 from neatrec.data.counts import Floats, Int64, Mask
 from neatrec.data.splits import as_generator, moment_of_share, uniform_of_ids
-from neatrec.memory import one_blas_thread
+from neatrec.memory import blocks, one_blas_thread
 from neatrec.models.base import ArraySpec, Codes, Model, Scores, matrix_specs
 from neatrec.models.carts import CartRegression, same_category_pairs
 from neatrec.models.counts import (
@@ -106,8 +106,8 @@ class Odds(Model):
             return Pairs.of(part, features, outcome, rng)
 
         pairs = [learned_from(part, *masks) for part, masks in enumerate(parts_of(baskets))]
-        columns = zip(*pairs, strict=True)
-        self.regressions, self.learned = learn(Pairs(*(np.concatenate(c) for c in columns)))
+        joined = Pairs(*map(np.concatenate, zip(*pairs, strict=True)))
+        self.regressions, self.learned = learn(joined)
         self._set_features(PairFeatures.of(book, *given), same_category)
 
     def _set_features(self, features: PairFeatures, same_category: sparse.csr_matrix) -> None:
@@ -117,16 +117,18 @@ class Odds(Model):
         self.mixture = stand_ins(self.item_count, *features.catalog)
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
-        shares = self.mixture[queries]
-        pair = np.repeat(np.arange(len(queries)), np.diff(shares.indptr))
-        own = self._own_scores(shares.indices, items[pair])
-        return np.bincount(pair, own * shares.data, minlength=len(queries))
+        scores = np.zeros(len(queries))
+        for block in blocks(len(queries)):
+            shares = self.mixture[queries[block]]
+            pair = np.repeat(np.arange(shares.shape[0]), np.diff(shares.indptr))
+            own = self._own_scores(shares.indices, items[block][pair])
+            scores[block] = np.bincount(pair, own * shares.data, minlength=shares.shape[0])
+        return scores
 
     def _score_all(self, queries: Codes) -> Scores:
         size = len(self.catalog)
         items = np.tile(np.arange(size, dtype=np.int32), len(queries))
-        scores = self._score(np.repeat(queries, size), items)
-        return scores.reshape(len(queries), size)
+        return self._score(np.repeat(queries, size), items).reshape(len(queries), size)
 
     def _own_scores(self, queries: Codes, items: Codes) -> Scores:
         """Without stand-ins; 0 for an item with itself."""
@@ -140,8 +142,7 @@ class Odds(Model):
                 odds = level + factor * STARTS[name](count, expected)
                 odds += np.einsum("pf,f->p", design, rest)
                 out[block] += goal * special.expit(odds)
-        out[queries == items] = 0.0
-        return out
+        return np.where(queries == items, 0.0, out)
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
         of, learned = self.features, json.dumps(self.learned).encode()
