@@ -7,7 +7,7 @@ import pytest
 
 from helpers.counting_reference import as_dict
 from neatrec.cooccurrence import CountOptions, count
-from neatrec.cooccurrence.layout import Lines
+from neatrec.cooccurrence.layout import BasketLines
 from neatrec.cooccurrence.spark.engine import count_band, cut_bands, merged
 from neatrec.data import Baskets
 
@@ -16,7 +16,7 @@ from neatrec.data import Baskets
 def test_bands_of_rows_hold_all_pairs_each_once(directed: bool) -> None:
     rng, options = np.random.default_rng(0), CountOptions(directed=directed, category_level=None)
     baskets = Baskets.from_lists([[str(x) for x in rng.zipf(1.5, 8) % 40] for _ in range(200)])
-    lines, group = Lines.of(baskets, np.arange(200)), np.arange(len(baskets.catalog))
+    lines, group = BasketLines.of(baskets, np.arange(200)), np.arange(len(baskets.catalog))
     bands = cut_bands(baskets.item_counts, 200, at_least=8, max_lines=10**9)
     assert [band.first for band in bands] == [0, *(band.last for band in bands[:-1])]
     assert bands[-1].last == len(baskets.catalog)

@@ -98,14 +98,14 @@ def count(
     >>> pairs.item[pairs.row(pairs.catalog.code_of["tea"])].tolist(), pairs.count.tolist()
     ([0, 1], [1, 2, 1])
     """
-    from neatrec.cooccurrence.layout import Lines, count_lines, make_rows
+    from neatrec.cooccurrence.layout import BasketLines, count_lines, make_rows
     from neatrec.cooccurrence.memory import count_in_memory
     from neatrec.statistics.independence import groups_of
 
     totals = margins(baskets, options) if totals is None else totals
     by_customer = options.customers or options.once_per_customer
     selected = np.flatnonzero(baskets.sizes >= options.min_basket)
-    lines = Lines.of(baskets, selected, users=by_customer)
+    lines = BasketLines.of(baskets, selected, users=by_customer)
     group = groups_of(totals.category)
     counts, squares, within = np.zeros((3, len(group)), dtype=np.int64)
     count_lines(lines, counts, squares, within)

@@ -32,7 +32,7 @@ AHEAD = 12
 """Distance of the prefetches in postings: the lines arrive in time and are not evicted yet."""
 
 
-class Lines(NamedTuple):
+class BasketLines(NamedTuple):
     """Some baskets: basket b is items[start[b]:stop[b]]. All arrays are frozen."""
 
     items: Int32
@@ -42,7 +42,7 @@ class Lines(NamedTuple):
     """The customer of each basket; empty where users are not known or not wanted."""
 
     @classmethod
-    def of(cls, baskets: Baskets, numbers: Int64, *, users: bool = True) -> Lines:
+    def of(cls, baskets: Baskets, numbers: Int64, *, users: bool = True) -> BasketLines:
         """The lines of the baskets with these numbers; `users`: with customers, where known."""
         given = baskets.users if users else None
         customer = np.empty(0) if given is None else given[numbers]
@@ -50,7 +50,7 @@ class Lines(NamedTuple):
         return cls.frozen(baskets.items, offsets[numbers], offsets[numbers + 1], customer)
 
     @classmethod
-    def frozen(cls, items: Any, start: Any, stop: Any, customer: Any) -> Lines:
+    def frozen(cls, items: Any, start: Any, stop: Any, customer: Any) -> BasketLines:
         """The compiled code takes frozen arrays only: one machine code for all callers."""
         starts, stops = frozen(start, np.int64), frozen(stop, np.int64)
         return cls(frozen(items, np.int32), starts, stops, frozen(customer, np.int32))
@@ -139,7 +139,7 @@ class Rows(NamedTuple):
 
 
 def make_rows(
-    lines: Lines, group: Int64, options: CountOptions, counts: Int64, band: Band | None = None
+    lines: BasketLines, group: Int64, options: CountOptions, counts: Int64, band: Band | None = None
 ) -> Rows:
     """Sort the lines by item and by basket: two counting sorts, a constant cost per line.
 
@@ -148,7 +148,7 @@ def make_rows(
     apart = len(lines.customer) > 0
     if apart:  # the lines of a customer follow each other
         order = np.argsort(lines.customer, kind="stable")
-        lines = Lines.frozen(lines.items, *(each[order] for each in lines[1:]))
+        lines = BasketLines.frozen(lines.items, *(each[order] for each in lines[1:]))
     code = by_popularity(counts) if band is None else band.code
     bounds, first_line = _starts(counts[code]), _starts(lines.sizes)
     n = int(bounds[-1])

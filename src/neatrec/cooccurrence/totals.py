@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from neatrec.compiled import compiled
-from neatrec.cooccurrence.layout import MAX_32_BIT_LINES, Lines, count_lines, fill_postings
+from neatrec.cooccurrence.layout import MAX_32_BIT_LINES, BasketLines, count_lines, fill_postings
 from neatrec.data.baskets import Baskets
 from neatrec.data.counts import CountOptions, Int32, Int64, Margins
 from neatrec.statistics.independence import groups_of
@@ -25,12 +25,12 @@ def margins_of(baskets: Baskets, options: CountOptions) -> Margins:
     return Margins(first, second, records, 0, len(lines.start), category)
 
 
-def counted_lines(baskets: Baskets, options: CountOptions) -> Lines:
+def counted_lines(baskets: Baskets, options: CountOptions) -> BasketLines:
     """The lines of the counted baskets; customer by customer where a pair counts once for each."""
     counted = np.flatnonzero(baskets.sizes >= options.min_basket)
     if options.once_per_customer and baskets.users is not None:
         counted = counted[np.argsort(baskets.users[counted], kind="stable")]
-    return Lines.of(baskets, counted, users=options.once_per_customer)
+    return BasketLines.of(baskets, counted, users=options.once_per_customer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,9 +71,9 @@ def stratum_margins(baskets: Baskets, strata: Int64, options: CountOptions) -> S
     dtype = np.int32 if baskets.lines < 2**31 else np.int64
     cell, of_item = np.empty((2, baskets.lines), dtype=dtype)
     number = np.full(len(baskets.catalog), -1, dtype=dtype)
-    ends = _number_cells(Lines.of(baskets, order, users=False), limits, number, cell, of_item)
+    ends = _number_cells(BasketLines.of(baskets, order, users=False), limits, number, cell, of_item)
     group = groups_of(options.category_of(baskets.catalog))
-    lines = Lines.of(baskets, selected, users=users is not None)
+    lines = BasketLines.of(baskets, selected, users=users is not None)
     cells = int(ends.max(initial=0))
     first, second = _margins(lines, cell, cells, group, options)
     stratum = np.repeat(np.arange(len(ends), dtype=np.int32), np.diff(ends, prepend=0))
@@ -89,7 +89,7 @@ def id_rank(baskets: Baskets) -> Int64:
 
 
 def _margins(
-    lines: Lines, cell: npt.NDArray[Any], cells: int, group: Int64, options: CountOptions
+    lines: BasketLines, cell: npt.NDArray[Any], cells: int, group: Int64, options: CountOptions
 ) -> tuple[Int64, Int64]:
     """Records with each cell first and second; `cell`: the one that each line adds to.
 

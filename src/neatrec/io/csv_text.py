@@ -126,7 +126,11 @@ def _encoding_of(file: SourceFile, path: Path) -> str:
     except OSError as error:
         raise unreadable(file.path, error) from error
     except UnicodeDecodeError:
-        pass
+        return _western(file, path)
+
+
+def _western(file: SourceFile, path: Path) -> str:
+    """Windows-1252, or Latin-1 where it has bytes that the first lacks."""
     first, encoding, has_utf8 = 0, "Windows-1252", False
     with path.open(encoding="utf-8", errors="surrogateescape") as lines:
         for number, line in enumerate(lines, start=1):

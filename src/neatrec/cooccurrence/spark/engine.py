@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from neatrec.compiled import compiled
-from neatrec.cooccurrence.layout import Band, Lines, by_popularity, make_rows, rank_of
+from neatrec.cooccurrence.layout import Band, BasketLines, by_popularity, make_rows, rank_of
 from neatrec.cooccurrence.memory import KeptPairs, PairBlock, count_in_memory
 from neatrec.cooccurrence.spark.session import connect, translated_errors
 from neatrec.data.counts import CountOptions, Int64
@@ -37,7 +37,7 @@ class CountedBand(NamedTuple):
 
 
 def count_in_spark(
-    lines: Lines, group: Int64, options: CountOptions, counts: Int64, threads: int | None
+    lines: BasketLines, group: Int64, options: CountOptions, counts: Int64, threads: int | None
 ) -> KeptPairs:
     """Count the pairs that the options keep; `counts`: the lines of each item."""
     with translated_errors():
@@ -48,7 +48,7 @@ def count_in_spark(
 
         def counted(band: Band) -> CountedBand:
             arrays, groups = shared.value
-            return count_band(Lines.frozen(*arrays), groups, options, band)
+            return count_band(BasketLines.frozen(*arrays), groups, options, band)
 
         results = context.parallelize(bands, len(bands)).map(counted).collect()
         # after an error Spark may be gone, and the broadcast with it
@@ -84,7 +84,7 @@ def cut_bands(counts: Int64, baskets: int, *, at_least: int, max_lines: int) -> 
     return [Band(code, first, last) for first, last in pairwise(limits)]
 
 
-def count_band(lines: Lines, group: Int64, options: CountOptions, band: Band) -> CountedBand:
+def count_band(lines: BasketLines, group: Int64, options: CountOptions, band: Band) -> CountedBand:
     """Count a band of rows."""
     rank = rank_of(band.code, len(group))
     items = np.empty(int(lines.sizes.sum()), dtype=np.int32)
@@ -93,7 +93,7 @@ def count_band(lines: Lines, group: Int64, options: CountOptions, band: Band) ->
     basket, start, stop = copied[:number].T
     items = items[: stop.max(initial=0)].copy()
     customer = lines.customer[basket] if len(lines.customer) else lines.customer
-    own = Lines.frozen(items, start, stop, customer)
+    own = BasketLines.frozen(items, start, stop, customer)
     counts = np.bincount(items, minlength=len(group))
     kept = count_in_memory(make_rows(own, group, options, counts, band), options, threads=1)
     return CountedBand(kept.blocks, kept.all_pairs, kept.options.min_count)
