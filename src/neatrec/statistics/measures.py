@@ -129,8 +129,10 @@ def poisson_tail(count: Numbers, expected: Numbers) -> Floats:
     0.0009995
     """
     o, e = np.broadcast_arrays(as_floats(count), as_floats(expected))
-    # gammainc is undefined at a count of 0, where the tail is 1
-    return np.where(o <= 0, 1.0, special.gammainc(np.maximum(o, 1.0), e))
+    # most counts are 1, where the tail is 1 - e^-E; it is 1 at 0, where gammainc is undefined
+    tail, more = np.array(-np.expm1(-e)), o > 1
+    tail[more] = special.gammainc(o[more], e[more])
+    return np.where(o <= 0, 1.0, tail)
 
 
 def poisson_log_tail(count: Numbers, expected: Numbers) -> Floats:
