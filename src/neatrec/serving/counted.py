@@ -172,6 +172,7 @@ class EvidenceTable:
         pairs = book.count("all", replace(plain, forward=baskets.ordered, max_pairs=MAX_PAIRS))
         times = pairs.column("customers" if tested.once_per_customer else "count")
         totals = _totals(book, pairs, tested)
+        prior = _lift_prior(book, pairs, times, totals, tested)
         fit = quasi_independence(totals.first, totals.second, totals.category)
         overall = fit.of(pairs.query, pairs.item)
         possible = possible_pairs(totals.first, totals.second, totals.category, directed=False)
@@ -187,7 +188,7 @@ class EvidenceTable:
             season=within.season if names else None,
             same_category=_same(category, pairs.query, pairs.item),
             by_customer=tested.once_per_customer,
-            prior=_lift_prior(book, pairs, times, totals, tested),
+            prior=prior,
             price_per_month=_price_per_month(baskets, pairs),
         )
         with one_blas_thread():
@@ -204,7 +205,7 @@ class EvidenceTable:
             strata=names,
             by_customer=counted.by_customer,
             min_count=pairs.options.min_count,
-            prior=counted.prior,
+            prior=prior,
         )
 
     def __len__(self) -> int:
