@@ -107,9 +107,16 @@ def train_bundle(
         strata = _strata(baskets, options)
         model.parameters = ranked_within(model.parameters, strata)
         fit = measured(lambda: model.fit(baskets, options.run(book)))
-        table = BuiltTable.of(
-            model, book, k=options.k, strata=strata, same_category=options.same_category
-        )
+        tables: list[BuiltTable] = []
+
+        def write_table(folder: Path) -> Mapping[str, Any]:
+            """Made after the model is written: the two need their memory one after the other."""
+            table = BuiltTable.of(
+                model, book, k=options.k, strata=strata, same_category=options.same_category
+            )
+            tables.append(table)
+            return table.write(folder)
+
         keep_users = options.keep_users and model.user_ids is not None
         manifest = save_bundle(
             model,
@@ -117,13 +124,13 @@ def train_bundle(
             seed=options.seed,
             keep_users=keep_users,
             notes=notes,
-            write_extra=table.write,
+            write_extra=write_table,
         )
     if options.keep_users and not keep_users:
         log.warning("keeping no users: the baskets name none")
     log.debug("wrote bundle %s, counted %s", printable(out), ", ".join(book.passes))
     costs = {"train_seconds": fit.seconds, "peak_mb": round(fit.peak_mb, 1)}
-    return {"bundle": str(out), **costs, **_report(model, manifest, table)}
+    return {"bundle": str(out), **costs, **_report(model, manifest, tables[0])}
 
 
 def _strata(baskets: Baskets, options: TrainOptions) -> tuple[str, ...]:
