@@ -81,7 +81,7 @@ def odds_splits() -> list[list[str]]:
     ends = ["HR interval", "NDCG interval"]
     rows = [["split", "labels", *GOALS, "best statistic", "`odds` over it", *ends]]
     for split, found in results("odds_claim").items():
-        for protocol in PROTOCOLS if split not in ("cold", "cost", "scale") else ():
+        for protocol in PROTOCOLS if split not in ("cold", "cost") else ():
             one = found[protocol]
             means, best = one[METRICS], one["best"]
             ratio = pair([a / b for a, b in zip(means["odds"], means[best], strict=True)])

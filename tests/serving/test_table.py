@@ -87,10 +87,11 @@ def test_a_training_in_small_blocks_gives_the_same_table(
     for name in ("at once", "blocks"):
         if name == "blocks":
             small = partial(blocks, size=7)
-            for module in (counted, expected_counts, features, odds):
+            for module in (counted, expected_counts, features):
                 monkeypatch.setattr(module, "blocks", small)
             monkeypatch.setattr(build, "BLOCK_PAIRS", 11)
             monkeypatch.setattr(odds, "BLOCK", 13)
+            monkeypatch.setattr(odds, "MIXED", 17)
         strata = ("basket_size", "month")
         fitted = make_model("odds", rank=8, strata="month").fit(baskets, ONE)
         save_indexed(fitted, tmp_path / name, baskets, seed=0, k=5, strata=strata)

@@ -103,8 +103,11 @@ def best_answers(model: Model, pairs: EvidenceTable, k: int) -> Columns:
         score[others[block]] = model.score(query[others[block]], item[others[block]])
     evident = pairs.columns["grade"][pair] <= LIKELY
     strength = np.where(same, pairs.columns["lift_low"][pair], score)
-    # of equal strength those of the smaller code first, as they stand
-    order = np.lexsort((-strength, query * np.int64(4) + ~evident * 2 + same))
+    # complex numbers sort by both parts, in one pass over rows that are nearly in order; of equal
+    # strength those of the smaller code stay first
+    key = np.empty(len(pair), dtype=np.complex128)
+    key.real, key.imag = query * 4.0 + ~evident * 2 + same, -strength
+    order = np.argsort(key, kind="stable")
     order = order[evident[order] | (score[order] > model.min_score)]
     rank = np.arange(len(order)) - np.searchsorted(query[order], query[order])
     order = order[evident[order] | (rank < k)]

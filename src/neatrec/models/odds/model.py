@@ -45,6 +45,7 @@ from neatrec.models.run import Run
 GOALS = {"balanced": (2.0, 1.0), "lift": (1.0, 0.0), "evidence": (0.0, 1.0)}
 """Weights of the probabilities of a strong and of a dependent pair."""
 BLOCK = 100_000  # pairs whose features are in memory at a time
+MIXED = 4_000_000  # pairs whose stand-ins are in memory at a time
 SALT = "odds"  # of the hash that halves the baskets
 LEARNED_SHARE = 2 / 3  # share of the time whose baskets make the features
 RIDGES = 30.0, 300.0  # penalties of the standardised features of a strong and of a dependent pair
@@ -118,7 +119,7 @@ class Odds(Model):
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
         scores = np.zeros(len(queries))
-        for block in blocks(len(queries)):
+        for block in blocks(len(queries), MIXED):
             shares = self.mixture[queries[block]]
             pair = np.repeat(np.arange(shares.shape[0]), np.diff(shares.indptr))
             own = self._own_scores(shares.indices, items[block][pair])
