@@ -20,6 +20,7 @@ from scipy import special
 from scipy.interpolate import BSpline
 
 from neatrec.data.splits import Seed, as_generator
+from neatrec.memory import blocks
 from neatrec.statistics.measures import Floats, Numbers, as_floats, garwood_interval, poisson_tail
 
 LOWEST = -4.0
@@ -149,7 +150,7 @@ class LiftPrior:
         cells, cell = unique_pairs(c[known], below)
         both = np.append(cells[:, 1], cells[:, 1] + 1)
         nodes, index = unique_pairs(np.tile(cells[:, 0], 2), both)
-        parts = [self._summaries(part) for part in _blocks(nodes)]
+        parts = [self._summaries(nodes[part]) for part in blocks(len(nodes), BLOCK)]
         left, right = np.split(np.concatenate([*parts, np.zeros((0, 3))])[index], 2)
         step, rest = right - left, scaled - below
         mean, low, high = (left[cell, side] + rest * step[cell, side] for side in range(3))
@@ -211,7 +212,7 @@ class LiftPrior:
         at_e = np.log(e if prior_at is None else as_floats(prior_at))
         draw = as_generator(rng).random(len(c))
         inside = np.zeros(len(c), dtype=bool)
-        for part in _blocks(np.arange(len(c))):
+        for part in blocks(len(c), BLOCK):
             at, weight = self._posterior(c[part], np.log(e[part]), at_e[part])
             mean = np.exp(at) * new_e[part, None]
             likely = (np.exp(at) * weight).sum(axis=1) * new_e[part]
@@ -384,7 +385,3 @@ def _distinct(values: Integers) -> tuple[Integers, Codes]:
     occurs = np.zeros(int(codes.max(initial=-1)) + 1, dtype=np.bool_)
     occurs[codes] = True
     return np.flatnonzero(occurs) + lowest, (np.cumsum(occurs) - 1)[codes]
-
-
-def _blocks(rows: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-    return [rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK)]
